@@ -1,0 +1,10 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package up // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/up"
+
+import "os/exec"
+
+func detach(*exec.Cmd) {}
