@@ -247,9 +247,9 @@ func TestValidate(t *testing.T) {
 		"captures must name at least one", "engines must be between 1 and 1000 (got 0)", "repeat must not be negative (got -1)",
 		"speed must be greater than 0 (got 0)", "rate must be between 0 and 1000 (got -1)", "max gap must not be negative",
 	} {
-		assert.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, text)
 	}
-	assert.NoError(t, quick("", "").Validate())
+	require.NoError(t, quick("", "").Validate())
 	_, err = New(quick("carrier pigeon", ""))
-	assert.ErrorContains(t, err, `protocol must be grpc or http (got "carrier pigeon")`)
+	require.ErrorContains(t, err, `protocol must be grpc or http (got "carrier pigeon")`)
 }

@@ -21,8 +21,10 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%.0f µs", float64(d)/float64(time.Microsecond))
 	case abs < 100*time.Millisecond:
 		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-	case abs < 10*time.Second:
+	case abs < time.Second:
 		return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
+	case abs < 10*time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }

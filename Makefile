@@ -1,0 +1,84 @@
+# Works on a machine with Go and make: build, run, test. The other targets say
+# what else they need; where it is missing they are skipped, and fail if CI is set.
+GO    ?= go
+PYTHON ?= python3
+
+# No C compiler is needed, and one build cache serves builds and tests.
+export CGO_ENABLED = 0
+
+TOOLS := $(GO) tool -modfile=internal/tools/go.mod
+LINT  := $(TOOLS) golangci-lint
+
+# need ends a recipe where a program is missing. It must be in one shell with the rest.
+need = for t in $(1); do command -v $$t >/dev/null 2>&1 && continue; \
+	if [ -n "$$CI" ]; then echo "make $@: $$t is missing" >&2; exit 1; fi; \
+	echo "make $@: skipped, as $$t is missing"; exit 0; done
+
+.DEFAULT_GOAL := help
+
+## build: bin/otelcol-sglang and bin/sglangctl
+.PHONY: build
+build:
+	cd otelcol-dev && $(GO) build -trimpath -ldflags="-s -w" -o ../bin/otelcol-sglang .
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/sglangctl ./cmd/sglangctl
+
+## run: the collector with recorded engine telemetry; ENGINE=http://host:30000 for a real engine
+.PHONY: run
+run: build
+	@exec bin/sglangctl up $(if $(ENGINE),--engine $(ENGINE))
+
+## test: unit, golden and property tests
+.PHONY: test
+test:
+	$(GO) test ./...
+
+## race: the same under the race detector (gcc)
+.PHONY: race
+race:
+	@$(call need,gcc); set -x; CGO_ENABLED=1 $(GO) test -race ./...
+
+## e2e: the built binary with Python OpenTelemetry SDKs and Prometheus (python3, prometheus)
+.PHONY: e2e
+e2e: build
+	@$(call need,$(PYTHON) prometheus); set -x; cd test && $(GO) test -count=1 -timeout 20m ./...
+
+## bench: benchmarks of the components
+.PHONY: bench
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/...
+
+## lint: golangci-lint with .golangci.yaml
+.PHONY: lint
+lint:
+	$(LINT) run ./...
+
+## fmt: format all Go files
+.PHONY: fmt
+fmt:
+	$(LINT) fmt
+
+## check-fmt: fail where fmt would change a file
+.PHONY: check-fmt
+check-fmt:
+	$(LINT) fmt --diff
+
+## generate: components' metadata, metric catalogue, otelcol-dev/
+.PHONY: generate
+generate:
+	$(GO) generate ./...
+	scripts/ocb.sh
+
+## check-generate: fail where generate would change a file
+.PHONY: check-generate
+check-generate:
+	scripts/unchanged.sh $(MAKE) --no-print-directory generate
+
+## clean: remove what was built and recorded
+.PHONY: clean
+clean:
+	rm -rf bin dist .data
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
