@@ -9,8 +9,8 @@
 // point's [Verdict].
 //
 // What "really reports" means: a rank reports a series once that series has shown
-// a value other than zero, NaN or the family's sentinel, or a change. The mark
-// stays while the series is remembered. Pre-seeded zeros of ranks that never
+// a value other than zero, NaN or the family's sentinel. The mark stays while the
+// series is remembered. Pre-seeded zeros of ranks that never
 // report so lose against any rank that does; where no rank reports, all values
 // are zeros and the lowest rank stands for them (a zero goes before a sentinel).
 //

@@ -19,7 +19,7 @@ type rankState struct {
 	rank Rank
 	// transient: there was no room; forgotten after the round.
 	transient bool
-	// reported: showed a value other than zero or sentinel, or a change.
+	// reported: has shown a value other than zero or a sentinel.
 	reported bool
 	// seen: has a value; fresh: the first one came in round wave; rebased: its
 	// bounds changed in that round.

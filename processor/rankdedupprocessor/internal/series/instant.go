@@ -72,7 +72,7 @@ func (r *rankState) note(p *Point, wave uint64, measured bool) {
 		return
 	}
 	if measured {
-		r.reported = r.reported || !p.Value.isZero() || r.seen && r.cum.Sum != p.Value.Sum
+		r.reported = r.reported || !p.Value.isZero()
 		r.cum.Sum, r.cum.Count = p.Value.Sum, p.Value.Count
 		r.seen = true
 	}
