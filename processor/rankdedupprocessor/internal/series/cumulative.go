@@ -4,6 +4,7 @@
 package series // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/series"
 
 import (
+	"math"
 	"slices"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -249,14 +250,23 @@ func (g *group) follow(e *Engine, r *rankState) {
 	g.offset = last
 }
 
-// roundingSlack is far above what adding up in another way changes, far below any
-// increase that counts.
+// roundingSlack is far above what one addition rounds, far below any increase that
+// counts; relative to the larger operand.
 const roundingSlack = 1e-12
+
+// rounded tells a sum that went back by a rounding. A counter goes back by nothing
+// else; a histogram's sum may, by negative observations.
+func (g *group) rounded(sum float64) bool {
+	if sum >= g.out {
+		return false
+	}
+	return g.kind == Counter || g.out-sum <= roundingSlack*max(math.Abs(g.out), math.Abs(g.offset.Sum))
+}
 
 // leave writes the series' value into body and lets it stand for the group. A sum
 // never goes back by a rounding: a reader takes that for a reset.
 func (g *group) leave(b *Batch, body *Point, out *Value, start uint64) {
-	if out.Sum < g.out && out.Sum >= g.out*(1-roundingSlack) {
+	if g.rounded(out.Sum) {
 		out.Sum = g.out
 	}
 	g.out = out.Sum
