@@ -68,6 +68,14 @@ func (d *demo) run(ctx context.Context, out io.Writer) error {
 	if err := d.check(); err != nil {
 		return err
 	}
+	// The engine's page is there before the first scrape.
+	if d.engine == "" {
+		stop, err := d.servePage(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	collector, err := up.Start(ctx, d.collector())
 	if err != nil {
 		return err
@@ -119,11 +127,9 @@ func (d *demo) feed(ctx context.Context, out io.Writer, collector *up.Process) e
 	defer cancel()
 	ready := make(chan struct{})
 	if d.engine == "" {
-		stop, err := d.replay(ctx, out, &running, func() { close(ready) })
-		if err != nil {
+		if err := d.replay(ctx, out, &running, func() { close(ready) }); err != nil {
 			return err
 		}
-		defer stop()
 	} else {
 		fmt.Fprintf(out, "scraping %s; waiting for its spans on %s (gRPC) and %s (HTTP)\n", d.engine, addrGRPC, addrHTTP)
 		close(ready)
@@ -137,20 +143,15 @@ func (d *demo) feed(ctx context.Context, out io.Writer, collector *up.Process) e
 	}
 }
 
-// replay starts the engines and their metrics page.
-func (d *demo) replay(ctx context.Context, out io.Writer, running *sync.WaitGroup, first func()) (stop func(), err error) {
-	stop, err = d.servePage(ctx)
-	if err != nil {
-		return nil, err
-	}
+// replay starts the engines; first is called after the first round of requests.
+func (d *demo) replay(ctx context.Context, out io.Writer, running *sync.WaitGroup, first func()) error {
 	d.OnFirst = func(s replay.Stats) {
 		fmt.Fprintln(out, sent(s))
 		first()
 	}
 	player, err := replay.New(d.Options)
 	if err != nil {
-		stop()
-		return nil, err
+		return err
 	}
 	fmt.Fprintf(out, "replaying %d captures of real engines, their metrics page is http://%s/metrics\n", len(d.Captures), d.metricsListen)
 	running.Go(func() {
@@ -158,7 +159,7 @@ func (d *demo) replay(ctx context.Context, out io.Writer, running *sync.WaitGrou
 			fmt.Fprintln(out, "replay:", err)
 		}
 	})
-	return stop, nil
+	return nil
 }
 
 // tell prints where to look, then every so often what came in.

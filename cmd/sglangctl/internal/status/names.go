@@ -3,9 +3,6 @@
 
 package status // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/status"
 
-// receiverName is the receiver's id in the configurations of config/.
-const receiverName = "sglang"
-
 // metricAccepted is the Collector's own; the others are in the metadata.yaml of
 // the components.
 const (

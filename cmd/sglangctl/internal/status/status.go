@@ -48,7 +48,7 @@ func figureOf(value float64, known bool) figure { return figure{value, known} }
 // collector makes series on first use; that holds only where the component runs,
 // which another of its series shows.
 func Of(p Page) Status {
-	received := figureOf(p.sum(metricAccepted, match{"receiver", receiverName}))
+	received := figureOf(p.sum(metricAccepted, match{}))
 	kept := figureOf(p.sum(metricKept, match{}))
 	s := Status{
 		Received:  received,
