@@ -41,9 +41,9 @@ const (
 type target struct {
 	family *family
 	part   part
-	// spelling is the raw name's beginning, to tell apart the two spellings of one
-	// histogram on one page.
-	spelling string
+	// respelled: the raw name was not canonical. It tells apart the two spellings
+	// of one histogram on one page.
+	respelled bool
 }
 
 type family struct {
@@ -139,7 +139,7 @@ func (b *builder) typeOf(name string) (sglang.MetricType, bool) {
 // resolve finds the family of a raw sample name and what it says of it.
 func (b *builder) resolve(raw string) target {
 	name := sglang.CanonicalName(raw)
-	spelling := raw[:min(len(raw), len(sglang.MetricPrefix))]
+	respelled := name != raw
 	if t, ok := b.typeOf(name); ok {
 		p := partValue
 		if t == sglang.TypeSummary {
@@ -148,16 +148,16 @@ func (b *builder) resolve(raw string) target {
 		if t == sglang.TypeHistogram {
 			return target{part: partStray}
 		}
-		return target{b.family(name, name, t), p, spelling}
+		return target{b.family(name, name, t), p, respelled}
 	}
 	if base, p, t, ok := b.split(name); ok {
 		of := base
 		if p == partValue {
 			of = name
 		}
-		return target{b.family(of, base, t), p, spelling}
+		return target{b.family(of, base, t), p, respelled}
 	}
-	return target{b.family(name, name, sglang.TypeUntyped), partValue, spelling}
+	return target{b.family(name, name, sglang.TypeUntyped), partValue, respelled}
 }
 
 // split takes a suffix off a sample's name if what is left is a family that has
@@ -303,6 +303,9 @@ func (b *builder) finish() *Page {
 			if value == nil {
 				b.refused[r] += d.samples
 				continue
+			}
+			if d.repeats > 0 {
+				b.refused[RefusedDuplicate] += d.repeats
 			}
 			f.Series = append(f.Series, Series{Key: d.key, Labels: d.labels, Dist: value})
 		}

@@ -22,16 +22,17 @@ type bucket struct {
 
 // dist is a histogram or summary whose samples are still coming.
 type dist struct {
-	key      uint64
-	labels   []Label
-	spelling string
-	samples  int
+	key       uint64
+	labels    []Label
+	respelled bool
+	samples   int
 
 	buckets          []bucket
 	quantiles        []Quantile
 	sum, count       float64
 	hasSum, hasCount bool
 	invalid          bool
+	repeats          int // bucket lines that say the same again
 }
 
 func (b *builder) distSample(t target, lset labels.Labels, v float64) {
@@ -46,7 +47,7 @@ func (b *builder) distSample(t target, lset labels.Labels, v float64) {
 	key, _ := b.identify(f, lset, skip)
 	d := f.dists[key]
 	if d == nil {
-		d = &dist{key: key, labels: b.keepLabels(), spelling: t.spelling}
+		d = &dist{key: key, labels: b.keepLabels(), respelled: t.respelled}
 		if f.dists == nil {
 			f.dists = map[uint64]*dist{}
 		}
@@ -54,7 +55,7 @@ func (b *builder) distSample(t target, lset labels.Labels, v float64) {
 		f.order = append(f.order, d)
 	}
 	// The same histogram in the other spelling: its first one is enough.
-	if d.spelling != t.spelling {
+	if d.respelled != t.respelled {
 		b.refused[RefusedDuplicate]++
 		return
 	}
@@ -133,6 +134,9 @@ func (d *dist) histogram() (*Dist, Reason) {
 		return nil, RefusedValue
 	}
 	slices.SortStableFunc(d.buckets, func(x, y bucket) int { return cmp.Compare(x.le, y.le) })
+	given := len(d.buckets)
+	d.buckets = slices.Compact(d.buckets)
+	d.repeats = given - len(d.buckets)
 	total, finite, ok := d.total()
 	if !ok {
 		return nil, RefusedHistogram
