@@ -49,6 +49,14 @@ func Count(n int64) string {
 	return sign + b.String()
 }
 
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Count(int64(n)) + " " + thing + "s"
+}
+
 // padLeft and padRight count characters, not bytes.
 func padLeft(s string, width int) string {
 	return strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0)) + s

@@ -64,10 +64,7 @@ func (x *Index) add(span ptrace.Span) {
 
 // ID is the request's id as a client knows it, else what the engine shows of it.
 func (r Request) ID() string {
-	if id := text(r.Attrs, sglang.AttrRequestID); id != "" {
-		return id
-	}
-	return text(r.Attrs, sglang.AttrRID)
+	return text(r.Attrs, sglang.AttrRequestID, sglang.AttrResponseID, sglang.AttrRID)
 }
 
 // E2E is from the root's start to its end.
@@ -155,9 +152,12 @@ func unambiguous(id string, found []Request) error {
 	return fmt.Errorf("id %q means several requests: %s%s", id, strings.Join(names, ", "), more)
 }
 
-func text(attrs pcommon.Map, key string) string {
-	if v, ok := attrs.Get(key); ok {
-		return v.AsString()
+// text returns the first of the attributes that is there, or "".
+func text(attrs pcommon.Map, keys ...string) string {
+	for _, key := range keys {
+		if v, ok := attrs.Get(key); ok {
+			return v.AsString()
+		}
 	}
 	return ""
 }

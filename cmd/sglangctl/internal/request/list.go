@@ -21,10 +21,10 @@ func (p Printer) List(requests []Request) error {
 	fmt.Fprintln(w, "STARTED\tREQUEST\tTRACE\tIN\tOUT\tTTFT\tTPOT\tQUEUE\tE2E\tRESULT")
 	for _, r := range requests {
 		in, out := absent, absent
-		if n, ok := tokenCount(r.Attrs, sglang.AttrPromptTokens, "gen_ai.usage.input_tokens"); ok {
+		if n, ok := tokenCount(r.Attrs, sglang.AttrPromptTokens, sglang.AttrInputTokens); ok {
 			in = Count(n)
 		}
-		if n, ok := tokenCount(r.Attrs, sglang.AttrCompletionTokens, "gen_ai.usage.output_tokens"); ok {
+		if n, ok := tokenCount(r.Attrs, sglang.AttrCompletionTokens, sglang.AttrOutputTokens); ok {
 			out = Count(n)
 		}
 		result := r.result()

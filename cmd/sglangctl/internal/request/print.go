@@ -41,7 +41,7 @@ func (p Printer) Print(t *Tree, requests []Request) {
 	if len(orphans) == 0 || len(requests) == 0 {
 		return
 	}
-	fmt.Fprintf(p.W, "\n  %d spans of this trace whose parent is not in the file\n", len(orphans))
+	fmt.Fprintf(p.W, "\n  %s of this trace without their parent in the file\n", plural(len(orphans), "span"))
 	for _, n := range orphans {
 		p.spans(n, requests[0].Start, requests[0].E2E())
 	}
@@ -49,7 +49,7 @@ func (p Printer) Print(t *Tree, requests []Request) {
 
 func (p Printer) header(r Request) {
 	fmt.Fprintf(p.W, "request  %s", r.ID())
-	if model := text(r.Attrs, sglang.AttrResponseModel); model != "" {
+	if model := text(r.Attrs, sglang.AttrResponseModel, sglang.AttrRequestModel); model != "" {
 		fmt.Fprintf(p.W, "   %s", model)
 	}
 	fmt.Fprintf(p.W, "\ntrace    %s   started %s\n\n", r.TraceID, r.Start.In(p.Location).Format("2006-01-02 15:04:05.000"))
@@ -59,6 +59,7 @@ func (p Printer) header(r Request) {
 	p.field("inside", r.inside())
 	p.field("pair", r.pair())
 	p.field("refused", refused(r.Attrs))
+	p.field("complete", incomplete(r.Attrs))
 }
 
 func (p Printer) field(name, value string) {
@@ -73,20 +74,20 @@ func (r Request) result() string {
 	if v, ok := r.Attrs.Get(sglang.AttrFinishReasons); ok {
 		out = strings.Trim(strings.ReplaceAll(v.AsString(), `"`, ""), "[]")
 	}
-	if kind := text(r.Attrs, "error.type"); kind != "" {
+	if kind := text(r.Attrs, sglang.AttrErrorType); kind != "" {
 		out += " (error " + kind + ")"
 	}
 	if n, ok := number(r.Attrs, sglang.AttrRetractions); ok && n > 0 {
-		out += fmt.Sprintf(", retracted %.0f times", n)
+		out += ", " + plural(int(n), "retraction")
 	}
 	return out
 }
 
 func (r Request) tokens() string {
 	var parts []string
-	if n, ok := tokenCount(r.Attrs, sglang.AttrPromptTokens, "gen_ai.usage.input_tokens"); ok {
+	if n, ok := tokenCount(r.Attrs, sglang.AttrPromptTokens, sglang.AttrInputTokens); ok {
 		in := Count(n) + " in"
-		if cached, ok := tokenCount(r.Attrs, sglang.AttrCachedTokens, "gen_ai.usage.cache_read.input_tokens"); ok && cached > 0 {
+		if cached, ok := tokenCount(r.Attrs, sglang.AttrCachedTokens, sglang.AttrCacheReadInputTokens); ok && cached > 0 {
 			in += " (" + Count(cached) + " from the cache)"
 		}
 		if chunks, ok := number(r.Attrs, sglang.AttrChunks); ok && chunks > 1 {
@@ -94,7 +95,7 @@ func (r Request) tokens() string {
 		}
 		parts = append(parts, in)
 	}
-	if n, ok := tokenCount(r.Attrs, sglang.AttrCompletionTokens, "gen_ai.usage.output_tokens"); ok {
+	if n, ok := tokenCount(r.Attrs, sglang.AttrCompletionTokens, sglang.AttrOutputTokens); ok {
 		parts = append(parts, Count(n)+" out")
 	}
 	return strings.Join(parts, ", ")
@@ -166,6 +167,15 @@ func refused(attrs pcommon.Map) string {
 		all = append(all, item.AsString())
 	}
 	return strings.Join(all, ", ")
+}
+
+// incomplete is why values may be absent; "" where none should be.
+func incomplete(attrs pcommon.Map) string {
+	c := text(attrs, sglang.AttrCompleteness)
+	if c == "" || c == sglang.CompletenessComplete {
+		return ""
+	}
+	return "no, " + strings.ReplaceAll(c, "_", " ")
 }
 
 func named(attrs pcommon.Map, name, key string) string {

@@ -20,15 +20,13 @@ const (
 	// last runShown.
 	runLimit = 8
 	runShown = 2
-	// maxDepth ends a tree that is no tree.
-	maxDepth = 64
 )
 
 // spans prints a span and all below it; times count from start, bars show parts
 // of total.
 func (p Printer) spans(root *node, start time.Time, total time.Duration) {
 	fmt.Fprintf(p.W, "\n  %s %s  %s %s\n", padLeft("start", 10), padLeft("duration", 10),
-		padRight("", ganttWidth+2), fmt.Sprintf("%d spans", root.count()))
+		padRight("", ganttWidth+2), plural(root.count(), "span"))
 	v := view{Printer: p, start: start, total: max(total, 1)}
 	v.node(root, "", "", 0)
 }
@@ -155,7 +153,27 @@ func describe(n *node) string {
 	if ct, ok := number(n.attrs, sglang.AttrDecodeCT); ok {
 		return fmt.Sprintf("%s #%.0f", n.name, ct)
 	}
-	return n.name
+	return n.name + stepsNote(n.attrs)
+}
+
+// stepsNote tells what the folded steps of a decode took.
+func stepsNote(attrs pcommon.Map) string {
+	count, ok := number(attrs, sglang.AttrStepsCount)
+	if !ok {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("   %.0f steps", count)}
+	for _, part := range []struct{ name, key string }{
+		{"p50", sglang.AttrStepsP50}, {"p99", sglang.AttrStepsP99}, {"max", sglang.AttrStepsMax},
+	} {
+		if note := named(attrs, part.name, part.key); note != "" {
+			parts = append(parts, note)
+		}
+	}
+	if tokens, ok := number(attrs, sglang.AttrStepsTokens); ok {
+		parts = append(parts, fmt.Sprintf("%.2f tokens per step", tokens))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // describeThread writes a thread by its label and ranks, whatever its name

@@ -98,11 +98,19 @@ func byStart(a, b *node) int {
 
 func (n *node) duration() time.Duration { return n.end.Sub(n.start) }
 
+// maxDepth ends what is no tree: the engine's has five levels.
+const maxDepth = 64
+
 // count is the number of spans from n downwards.
-func (n *node) count() int {
+func (n *node) count() int { return n.countTo(maxDepth) }
+
+func (n *node) countTo(depth int) int {
 	total := 1
+	if depth == 0 {
+		return total
+	}
 	for _, c := range n.children {
-		total += c.count()
+		total += c.countTo(depth - 1)
 	}
 	return total
 }

@@ -70,22 +70,22 @@ func (p Page) series(name string) []*dto.Metric {
 // match is a label that a series must have; an empty name matches all.
 type match struct{ name, value string }
 
-// sum adds up a metric's series; ok is false where there is none.
-func (p Page) sum(name string, want match) (total float64, ok bool) {
-	for _, m := range p.series(name) {
-		if want.name != "" && label(m, want.name) != want.value {
-			continue
-		}
-		total, ok = total+value(m), true
+// figure adds up a metric's series; without one it is unknown.
+func (p Page) figure(name string, only match) figure {
+	var f figure
+	for _, v := range p.by(name, only, "") {
+		f = figure{v, true}
 	}
-	return total, ok
+	return f
 }
 
-// by splits a metric's sum by a label.
-func (p Page) by(name, key string) map[string]float64 {
+// by splits a metric's sum by a label, or not where it is "".
+func (p Page) by(name string, only match, key string) map[string]float64 {
 	out := map[string]float64{}
 	for _, m := range p.series(name) {
-		out[label(m, key)] += value(m)
+		if only.name == "" || label(m, only.name) == only.value {
+			out[label(m, key)] += value(m)
+		}
 	}
 	return out
 }

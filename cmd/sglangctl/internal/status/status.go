@@ -16,17 +16,16 @@ import (
 
 // Status is what the collector's own telemetry says.
 type Status struct {
-	// Received are spans that the sglang receiver took in, Kept those that
-	// rankdedup let go on.
-	Received, Kept figure
-	// Requests are roots that genai completed, Processes senders that rankdedup knows.
-	Requests, Processes figure
-	// Invalid are values of the engine that genai refused.
-	Invalid figure
-	// Engines are the scraped engines: 1 where the last scrape gave a whole page.
-	Engines map[string]float64
-	// Troubles are counters that should be 0 and are not.
-	Troubles []string
+	// received are spans that came in, kept those that rankdedup let go on.
+	received, kept figure
+	// requests are roots that left genai, processes the senders that rankdedup remembers.
+	requests, processes figure
+	// invalid are values of the engine that genai refused.
+	invalid figure
+	// engines are the scraped ones: 1 where the last scrape gave a whole page.
+	engines map[string]float64
+	// troubles are sentences about numbers that should be 0 and are not.
+	troubles []string
 }
 
 // figure is a number that may be unknown; unknown is not 0.
@@ -42,81 +41,81 @@ func (f figure) String() string {
 	return request.Count(int64(f.value))
 }
 
-func figureOf(value float64, known bool) figure { return figure{value, known} }
-
-// Of reads a page. A counter without a series has counted nothing, as the
-// collector makes series on first use; that holds only where the component runs,
-// which another of its series shows.
+// Of reads a page.
 func Of(p Page) Status {
-	received := figureOf(p.sum(metricAccepted, match{}))
-	kept := figureOf(p.sum(metricKept, match{}))
 	s := Status{
-		Received:  received,
-		Kept:      kept,
-		Requests:  figureOf(p.sum(metricRequests, match{})),
-		Processes: figureOf(p.sum(metricSenders, match{})),
-		Engines:   p.by(metricEngineUp, "engine"),
+		received:  p.figure(metricAccepted, match{}),
+		kept:      p.figure(metricAtOnce, match{}).plus(p.figure(metricReleased, match{})),
+		requests:  p.figure(metricRoots, match{}),
+		processes: p.figure(metricSenders, match{}),
+		invalid:   p.figure(metricInvalid, match{}),
+		engines:   p.by(metricEngineUp, match{}, "engine"),
 	}
-	s.Invalid = figureOf(p.sum(metricInvalid, match{}))
-	if !s.Invalid.known && s.Requests.known {
-		s.Invalid = figure{0, true}
+	// A counter gets its series with its first event. Where genai let roots go,
+	// no series means that it refused nothing.
+	s.invalid.known = s.invalid.known || s.requests.known
+	for _, t := range troubles {
+		if text := t.say(p); text != "" {
+			s.troubles = append(s.troubles, text)
+		}
 	}
-	s.Troubles = troubles(p)
 	return s
 }
 
-func troubles(p Page) []string {
-	var out []string
-	for _, t := range troubleMetrics {
-		by := p.by(t.name, t.label)
-		total := 0.0
-		for _, v := range by {
-			total += v
-		}
-		if total == 0 {
-			continue
-		}
-		text := request.Count(int64(total)) + " " + t.text
-		if reasons := reasonsOf(by); t.label != "" && reasons != "" {
-			text += " (" + reasons + ")"
-		}
-		out = append(out, text)
-	}
-	return out
+// plus adds what is known.
+func (f figure) plus(g figure) figure {
+	return figure{f.value + g.value, f.known || g.known}
 }
 
-// reasonsOf lists what a sum consists of, the largest part first.
-func reasonsOf(by map[string]float64) string {
-	keys := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+// say returns "" where all is well.
+func (t trouble) say(p Page) string {
+	parts := p.by(t.name, t.only, t.by)
+	total := 0.0
+	for _, v := range parts {
+		total += v
+	}
+	if total == 0 {
+		return ""
+	}
+	text := request.Count(int64(total)) + " " + t.text
+	if list := largestFirst(parts); list != "" {
+		text += " (" + list + ")"
+	}
+	return text
+}
+
+// largestFirst lists what a sum consists of.
+func largestFirst(parts map[string]float64) string {
+	keys := slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(parts[b], parts[a]), cmp.Compare(a, b))
 	})
-	var parts []string
+	var list []string
 	for _, key := range keys {
-		if key != "" && by[key] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", key, request.Count(int64(by[key]))))
+		if key != "" && parts[key] > 0 {
+			list = append(list, key+" "+request.Count(int64(parts[key])))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(list, ", ")
 }
 
 // Print writes one line, and one for each thing that is wrong.
 func (s Status) Print(w io.Writer) {
 	fmt.Fprintf(w, "received %s spans of %s requests from %s processes; kept %s; %s invalid\n",
-		s.Received, s.Requests, s.Processes, s.Kept, s.Invalid)
+		s.received, s.requests, s.processes, s.kept, s.invalid)
 	down := 0
-	for _, engine := range slices.Sorted(maps.Keys(s.Engines)) {
-		if s.Engines[engine] == 0 {
+	for _, engine := range slices.Sorted(maps.Keys(s.engines)) {
+		if s.engines[engine] == 0 {
 			down++
 			fmt.Fprintf(w, "  the metrics page of engine %s does not answer with a whole page\n", engine)
 		}
 	}
-	if n := len(s.Engines); n > 0 {
+	if n := len(s.engines); n > 0 {
 		fmt.Fprintf(w, "  scraped engines: %d of %d up\n", n-down, n)
 	}
-	if s.Received.known && s.Received.value == 0 || !s.Received.known {
+	if s.received.value == 0 {
 		fmt.Fprintln(w, "  no span has arrived: does the engine run with --enable-trace and --otlp-traces-endpoint?")
 	}
-	for _, t := range s.Troubles {
+	for _, t := range s.troubles {
 		fmt.Fprintf(w, "  %s\n", t)
 	}
 }
