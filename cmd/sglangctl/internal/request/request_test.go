@@ -42,7 +42,7 @@ func indexOf(batches []ptrace.Traces) *Index {
 	return x
 }
 
-func print(t *testing.T, p Printer, batches []ptrace.Traces, id string) string {
+func printed(t *testing.T, p Printer, batches []ptrace.Traces, id string) string {
 	found, err := indexOf(batches).Find(id)
 	require.NoError(t, err)
 	tree := NewTree(found[0].TraceID)
@@ -77,7 +77,7 @@ func TestPrint(t *testing.T) {
 		{"dp_attention", "traces-dp-attention-tp4-dp2", Last, Printer{All: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			golden(t, tc.name, print(t, tc.printer, load(t, tc.capture), tc.id))
+			golden(t, tc.name, printed(t, tc.printer, load(t, tc.capture), tc.id))
 		})
 	}
 }
@@ -109,7 +109,6 @@ func complete() ptrace.Traces {
 		sglang.AttrBudgetPrefix + "tokenize": 0.005, sglang.AttrBudgetPrefix + "queue": 1.9,
 		sglang.AttrBudgetPrefix + "prefill": 0.195, sglang.AttrBudgetPrefix + "decode": 0.4, sglang.AttrBudgetPrefix + "finish": 0.0,
 	} {
-		v := v
 		if err := root.PutEmpty(key).FromRaw(v); err != nil {
 			panic(err)
 		}
@@ -135,7 +134,7 @@ func complete() ptrace.Traces {
 }
 
 func TestPrintComplete(t *testing.T) {
-	golden(t, "complete", print(t, Printer{}, []ptrace.Traces{complete()}, "chatcmpl_user_42"))
+	golden(t, "complete", printed(t, Printer{}, []ptrace.Traces{complete()}, "chatcmpl_user_42"))
 }
 
 func TestList(t *testing.T) {
@@ -181,7 +180,7 @@ func TestFind(t *testing.T) {
 func TestSpansThatComeTwiceCountOnce(t *testing.T) {
 	batches := []ptrace.Traces{complete(), complete()}
 	assert.Len(t, indexOf(batches).Requests, 1)
-	assert.Equal(t, print(t, Printer{}, batches[:1], Last), print(t, Printer{}, batches, Last))
+	assert.Equal(t, printed(t, Printer{}, batches[:1], Last), printed(t, Printer{}, batches, Last))
 }
 
 // A parent that is its own descendant must not hang the printer.
@@ -189,7 +188,7 @@ func TestCycle(t *testing.T) {
 	traces := complete()
 	spans := traces.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
 	spans.At(0).SetParentSpanID(pcommon.SpanID{7: 5})
-	assert.NotEmpty(t, print(t, Printer{}, []ptrace.Traces{traces}, Last))
+	assert.NotEmpty(t, printed(t, Printer{}, []ptrace.Traces{traces}, Last))
 }
 
 func TestDuration(t *testing.T) {

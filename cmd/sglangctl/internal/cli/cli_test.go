@@ -1,0 +1,105 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+)
+
+const testCaptures = "../../../../testdata/captures"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func execute(t *testing.T, args ...string) (out, errOut string, err error) {
+	var o, e bytes.Buffer
+	cmd := New()
+	cmd.SetArgs(args)
+	cmd.SetOut(&o)
+	cmd.SetErr(&e)
+	err = cmd.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	captures := "--captures-dir=" + testCaptures
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no captures", []string{"replay", "--captures-dir=nowhere"}, `captures-dir must hold captures in traces/ (got "nowhere")`},
+		{"unknown capture", []string{"replay", captures, "--captures=x"}, `(got "x")`},
+		{"repeat", []string{"replay", captures, "--repeat=0"}, "repeat must be at least 1 (got 0)"},
+		{"engines", []string{"replay", captures, "--engines=0"}, "engines must be between 1 and 1000 (got 0)"},
+		{"speed", []string{"replay", captures, "--speed=0"}, "speed must be greater than 0 (got 0)"},
+		{"step", []string{"replay", captures, "--metrics-step=0s"}, "metrics-step must be greater than 0 (got 0s)"},
+		{"page", []string{"replay", captures, "--metrics=x"}, "x.t0.prom"},
+		{"protocol", []string{"replay", captures, "--metrics=", "--protocol=tcp"}, `protocol must be grpc or http (got "tcp")`},
+		{"engine", []string{"up", "--engine=host:30000"}, `engine must be a URL such as http://host:30000 (got "host:30000")`},
+		{"every", []string{"up", "--every=0s"}, "every must be greater than 0"},
+		{"no sink", []string{"trace", "last", "--file=nowhere.jsonl"}, "nowhere.jsonl"},
+		{"number", []string{"traces", "-n=0"}, "n must be at least 1 (got 0)"},
+		{"no collector", []string{"summary", "--url=http://localhost:1/metrics"}, "is the collector running?"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := execute(t, tc.args...)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestTrace(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(testCaptures, "traces", "traces-retraction-tp2.jsonl"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "traces.jsonl")
+	require.NoError(t, os.WriteFile(file, append([]byte("broken\n"), raw[:len(raw)-10]...), 0o600))
+
+	out, errOut, err := execute(t, "trace", "48ec", "--file", file)
+	require.NoError(t, err)
+	assert.Contains(t, out, "request  48ec6aced3982fd90d3027db8cc8b432")
+	assert.Equal(t, "left out 1 lines that are no OTLP/JSON\n", errOut)
+
+	out, _, err = execute(t, "traces", "--file", file, "--slowest")
+	require.NoError(t, err)
+	assert.Contains(t, out, "48ec6aced3982fd9")
+}
+
+func TestReplay(t *testing.T) {
+	listener, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	ptraceotlp.RegisterGRPCServer(server, ptraceotlp.UnimplementedGRPCServer{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	defer func() {
+		server.Stop()
+		<-done
+	}()
+	out, _, err := execute(t, "replay", "--captures-dir", testCaptures, "--captures", "traces-embeddings-tp1",
+		"--metrics-listen", "localhost:0", "--endpoint", listener.Addr().String(), "--speed", "1000")
+	require.ErrorContains(t, err, "Unimplemented", "not retried: the receiver will never take it")
+	assert.Equal(t, "sent 0 spans of 0 requests from 2 processes; 24 could not be sent\n", out)
+}
+
+func TestDefaultMixIsThere(t *testing.T) {
+	s := &source{captures: testCaptures}
+	s.Captures, s.Repeat, s.Engines, s.Speed, s.metricsStep = defaultMix, 1, 1, 1, 1
+	require.NoError(t, s.resolve())
+	s.Captures = []string{all}
+	require.NoError(t, s.resolve())
+	assert.Greater(t, len(s.Captures), len(defaultMix))
+}
