@@ -79,7 +79,7 @@ func TestReplay(t *testing.T) {
 	listener, err := net.Listen("tcp", "localhost:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()
-	ptraceotlp.RegisterGRPCServer(server, ptraceotlp.UnimplementedGRPCServer{})
+	ptraceotlp.RegisterGRPCServer(server, &ptraceotlp.UnimplementedGRPCServer{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
