@@ -227,6 +227,16 @@ const (
 	LabelPriority = "priority"
 )
 
+// Metrics that this distribution derives from the ranks' series; LabelFamily names
+// the family they are about.
+const (
+	// MetricRanksSkew is the largest value over the ranks less the smallest.
+	MetricRanksSkew = "sglang.ranks.skew"
+	// MetricRanksSkewRank is the tp_rank that has the largest value.
+	MetricRanksSkewRank = "sglang.ranks.skew_rank"
+	LabelFamily         = "family"
+)
+
 const (
 	// MetricPrefix begins every family on the engine's page.
 	MetricPrefix = "sglang:"
@@ -285,6 +295,9 @@ func CanonicalName(scraped string) string {
 // another type than its own keeps its facts under the other name.
 func Resolve(scraped string, t MetricType) (name string, f *Family) {
 	name = CanonicalName(scraped)
+	if !strings.HasPrefix(name, MetricPrefix) {
+		return name, nil
+	}
 	if to, ok := renames[name]; ok {
 		name = to
 	}

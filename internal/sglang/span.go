@@ -97,17 +97,18 @@ func ThreadOf(attrs pcommon.Map) Thread {
 		case AttrHostID:
 			t.HostID = v.Str()
 		case AttrTPRank:
-			t.Ranks.TP = rankOf(v)
+			t.Ranks.TP = RankOf(v)
 		case AttrPPRank:
-			t.Ranks.PP = rankOf(v)
+			t.Ranks.PP = RankOf(v)
 		case AttrDPRank:
-			t.Ranks.DP = rankOf(v)
+			t.Ranks.DP = RankOf(v)
 		}
 	}
 	return t
 }
 
-func rankOf(v pcommon.Value) int32 {
+// RankOf returns the rank that an attribute names, NoRank if it names none.
+func RankOf(v pcommon.Value) int32 {
 	const maxRank = 1 << 20
 	if v.Type() != pcommon.ValueTypeInt || v.Int() < 0 || v.Int() > maxRank {
 		return NoRank

@@ -113,12 +113,14 @@ const (
 	Late
 	// Untracked: no room to remember the series; folded from this scrape alone.
 	Untracked
+	// BadRank: a rank label that is no number; left as it is. Counted by the caller.
+	BadRank
 	// ReasonCount is the number of reasons.
 	ReasonCount
 )
 
 var reasonNames = [ReasonCount]string{
-	"bounds_differ", "not_reducible", "mixed_ranks", "too_many_ranks", "duplicate", "late", "untracked",
+	"bounds_differ", "not_reducible", "mixed_ranks", "too_many_ranks", "duplicate", "late", "untracked", "bad_rank",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

@@ -1,0 +1,297 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rankdedupprocessor
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/capture"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/metadata"
+)
+
+const capturesDir = "../../testdata/captures/traces"
+
+// running is a processor under test; it lives in a synctest bubble, so its time
+// passes at once.
+type running struct {
+	t    *testing.T
+	p    *tracesProcessor
+	sink *consumertest.TracesSink
+}
+
+func start(t *testing.T, cfg *Config) *running {
+	t.Helper()
+	sink := &consumertest.TracesSink{}
+	p, err := newTracesProcessor(processortest.NewNopSettings(metadata.Type), cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	return &running{t: t, p: p, sink: sink}
+}
+
+func (r *running) consume(td ptrace.Traces) {
+	require.NoError(r.t, r.p.ConsumeTraces(context.Background(), td))
+}
+
+// stamp does what the receiver does.
+func stamp(td ptrace.Traces, peer string) {
+	for _, rs := range td.ResourceSpans().All() {
+		rs.Resource().Attributes().PutStr(sglang.AttrExporterPeer, "collector/"+peer)
+	}
+}
+
+// fresh copies a capture's export with ids of a further run: the same senders
+// serve other requests.
+func fresh(from ptrace.Traces, run uint64) ptrace.Traces {
+	td := ptrace.NewTraces()
+	from.CopyTo(td)
+	if run == 0 {
+		return td
+	}
+	traceID := func(id pcommon.TraceID) pcommon.TraceID {
+		low := binary.BigEndian.Uint64(id[8:])
+		binary.BigEndian.PutUint64(id[8:], low^(run*0x9e3779b97f4a7c15))
+		return id
+	}
+	newID := func(id pcommon.SpanID) pcommon.SpanID {
+		if id.IsEmpty() {
+			return id
+		}
+		return spanID(idOf(id) ^ (run * 0x9e3779b97f4a7c15))
+	}
+	eachSpan(td, func(_ ptrace.ResourceSpans, s ptrace.Span) {
+		s.SetTraceID(traceID(s.TraceID()))
+		s.SetSpanID(newID(s.SpanID()))
+		s.SetParentSpanID(newID(s.ParentSpanID()))
+		for _, l := range s.Links().All() {
+			l.SetTraceID(traceID(l.TraceID()))
+			l.SetSpanID(newID(l.SpanID()))
+		}
+	})
+	return td
+}
+
+func eachSpan(td ptrace.Traces, do func(ptrace.ResourceSpans, ptrace.Span)) {
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			for _, s := range ss.Spans().All() {
+				do(rs, s)
+			}
+		}
+	}
+}
+
+// replay sends a capture in arrival order with its pauses, and returns the spans
+// that left in the call that brought them, by id.
+func (r *running) replay(exports []capture.Export, run uint64, merge func(capture.Export) string) map[pcommon.SpanID]bool {
+	atOnce := map[pcommon.SpanID]bool{}
+	began := time.Now()
+	for _, e := range exports {
+		time.Sleep(e.At.Sub(exports[0].At) - time.Since(began))
+		synctest.Wait()
+		td := fresh(e.Traces, run)
+		stamp(td, merge(e))
+		ids := map[pcommon.SpanID]bool{}
+		eachSpan(td, func(_ ptrace.ResourceSpans, s ptrace.Span) { ids[s.SpanID()] = true })
+		seen := len(r.sink.AllTraces())
+		r.consume(td)
+		for _, out := range r.sink.AllTraces()[seen:] {
+			eachSpan(out, func(_ ptrace.ResourceSpans, s ptrace.Span) {
+				if ids[s.SpanID()] {
+					atOnce[s.SpanID()] = true
+				}
+			})
+		}
+	}
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	return atOnce
+}
+
+func byPeer(e capture.Export) string { return e.Peer }
+
+// tree is a set of spans by id.
+type tree struct {
+	spans map[pcommon.SpanID]ptrace.Span
+	res   map[pcommon.SpanID]pcommon.Resource
+	twice []pcommon.SpanID
+}
+
+func treeOf(tds []ptrace.Traces) *tree {
+	out := &tree{spans: map[pcommon.SpanID]ptrace.Span{}, res: map[pcommon.SpanID]pcommon.Resource{}}
+	for _, td := range tds {
+		eachSpan(td, func(rs ptrace.ResourceSpans, s ptrace.Span) {
+			if _, known := out.spans[s.SpanID()]; known {
+				out.twice = append(out.twice, s.SpanID())
+			}
+			out.spans[s.SpanID()] = s
+			out.res[s.SpanID()] = rs.Resource()
+		})
+	}
+	return out
+}
+
+func inputTree(exports []capture.Export, run uint64) *tree {
+	var tds []ptrace.Traces
+	for _, e := range exports {
+		tds = append(tds, fresh(e.Traces, run))
+	}
+	return treeOf(tds)
+}
+
+// thread returns the thread span above a span, itself included.
+func (tr *tree) thread(s ptrace.Span) (ptrace.Span, bool) {
+	for sglang.KindOf(s) != sglang.KindThread {
+		up, ok := tr.spans[s.ParentSpanID()]
+		if !ok {
+			return s, false
+		}
+		s = up
+	}
+	return s, true
+}
+
+// keptRanks returns the rank to keep for each root and place: the lowest that
+// has a thread span.
+func (tr *tree) keptRanks() map[string]int32 {
+	kept := map[string]int32{}
+	for _, s := range tr.spans {
+		if sglang.KindOf(s) != sglang.KindThread {
+			continue
+		}
+		th := sglang.ThreadOf(s.Attributes())
+		key := placeKey(s, th)
+		if rank, known := kept[key]; !known || th.Ranks.TP < rank {
+			kept[key] = th.Ranks.TP
+		}
+	}
+	return kept
+}
+
+func placeKey(thread ptrace.Span, th sglang.Thread) string {
+	return fmt.Sprintf("%s/%s/%s/%d/%d", thread.TraceID(), thread.ParentSpanID(), th.Label, th.Ranks.PP, th.Ranks.DP)
+}
+
+// expected are the ids of the spans that must leave: those of kept ranks, roots,
+// and what no rank has a copy of.
+func (tr *tree) expected() map[pcommon.SpanID]bool {
+	kept := tr.keptRanks()
+	want := map[pcommon.SpanID]bool{}
+	for id, s := range tr.spans {
+		if sglang.KindOf(s) == sglang.KindRoot {
+			want[id] = true
+			continue
+		}
+		thread, ok := tr.thread(s)
+		if !ok {
+			want[id] = true
+			continue
+		}
+		th := sglang.ThreadOf(thread.Attributes())
+		if kept[placeKey(thread, th)] == th.Ranks.TP {
+			want[id] = true
+		}
+	}
+	return want
+}
+
+// dangling returns the spans whose parent or link the tree lacks.
+func (tr *tree) dangling() []string {
+	var out []string
+	for _, s := range tr.spans {
+		if p := s.ParentSpanID(); !p.IsEmpty() {
+			if _, ok := tr.spans[p]; !ok {
+				out = append(out, "parent of "+s.Name()+" "+s.SpanID().String())
+			}
+		}
+		for _, l := range s.Links().All() {
+			if _, ok := tr.spans[l.SpanID()]; !ok {
+				out = append(out, "link of "+s.Name()+" "+s.SpanID().String())
+			}
+		}
+	}
+	return out
+}
+
+func TestCaptures(t *testing.T) {
+	names, err := capture.Names(capturesDir)
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	var rows []string
+	for _, name := range names {
+		exports, err := capture.Load(capturesDir, name)
+		require.NoError(t, err)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, createDefaultConfig().(*Config))
+				for run := range uint64(2) {
+					r.sink.Reset()
+					in := inputTree(exports, run)
+					atOnce := r.replay(exports, run, byPeer)
+					out := treeOf(r.sink.AllTraces())
+					checkOutput(t, in, out)
+					assert.Zero(t, r.p.level(heldSpans), "spans are held after the end")
+					if run == 1 {
+						checkAtOnce(t, out, atOnce)
+					}
+					rows = append(rows, fmt.Sprintf("%-40s run %d: %4d in, %4d out, %4d at once", name, run, len(in.spans), len(out.spans), len(atOnce)))
+				}
+			})
+		})
+	}
+	for _, row := range rows {
+		t.Log(row)
+	}
+}
+
+func checkOutput(t *testing.T, in, out *tree) {
+	t.Helper()
+	assert.Empty(t, out.twice, "spans left twice")
+	want := in.expected()
+	for id := range want {
+		if _, ok := out.spans[id]; !ok {
+			s := in.spans[id]
+			t.Errorf("missing: %s %s of trace %s", s.Name(), id, s.TraceID())
+		}
+	}
+	for id, s := range out.spans {
+		if !want[id] {
+			t.Errorf("too many: %s %s of trace %s", s.Name(), id, s.TraceID())
+		}
+	}
+	// What dangles in the output must dangle in the input.
+	assert.ElementsMatch(t, danglingOf(in, want), out.dangling())
+}
+
+func danglingOf(in *tree, want map[pcommon.SpanID]bool) []string {
+	kept := &tree{spans: map[pcommon.SpanID]ptrace.Span{}}
+	for id := range want {
+		kept.spans[id] = in.spans[id]
+	}
+	return kept.dangling()
+}
+
+// checkAtOnce: with known senders every slice leaves in the call that brought it.
+func checkAtOnce(t *testing.T, out *tree, atOnce map[pcommon.SpanID]bool) {
+	t.Helper()
+	for id, s := range out.spans {
+		if sglang.KindOf(s) == sglang.KindSlice && !atOnce[id] {
+			t.Errorf("not at once: %s %s", s.Name(), id)
+		}
+	}
+}

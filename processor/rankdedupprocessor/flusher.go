@@ -1,0 +1,240 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rankdedupprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor"
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+)
+
+const (
+	// maxSend bounds the spans of one batch that the flusher hands on.
+	maxSend = 1024
+	// firstRetry and lastRetry bound the pause after a retryable error.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	// sweepInterval is how often what is remembered is looked through.
+	sweepInterval = time.Second
+)
+
+// flusher hands on what was held, on a goroutine of its own: a retryable error
+// keeps it, a permanent one counts it as lost.
+type flusher struct {
+	p       *tracesProcessor
+	logger  *zap.Logger
+	tick    time.Duration
+	signal  chan struct{}
+	learned atomic.Bool
+	quit    chan context.Context
+	done    chan struct{}
+	once    sync.Once
+	started bool
+
+	mu    sync.Mutex
+	queue []fold.Release // in the order in which it must leave
+	bytes int64          // of queue; at most as much as may be held
+
+	// Owned by the goroutine.
+	retryAt time.Time
+	pause   time.Duration
+	swept   time.Time
+}
+
+type signalKind bool
+
+const (
+	signalOut     signalKind = false
+	signalLearned signalKind = true
+)
+
+func newFlusher(p *tracesProcessor, logger *zap.Logger, wait time.Duration) *flusher {
+	return &flusher{
+		p: p, logger: logger,
+		tick:   min(max(wait/10, 5*time.Millisecond), 200*time.Millisecond),
+		signal: make(chan struct{}, 1),
+		quit:   make(chan context.Context, 1),
+		done:   make(chan struct{}),
+	}
+}
+
+func (f *flusher) start() {
+	f.started = true
+	go f.run()
+}
+
+// stop hands on everything and ends the goroutine.
+func (f *flusher) stop(ctx context.Context) error {
+	if !f.started {
+		return nil
+	}
+	f.once.Do(func() { f.quit <- ctx })
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *flusher) wake(kind signalKind) {
+	if kind == signalLearned {
+		f.learned.Store(true)
+	}
+	select {
+	case f.signal <- struct{}{}:
+	default:
+	}
+}
+
+// put adds to what is to leave; a shard's lock is held.
+func (f *flusher) put(out []fold.Release) {
+	f.mu.Lock()
+	f.queue = append(f.queue, out...)
+	for i := range out {
+		f.bytes += out[i].Bytes
+	}
+	dropped := f.shrink()
+	f.mu.Unlock()
+	f.p.telem.lost(lostFull, dropped)
+	f.wake(signalOut)
+}
+
+// shrink drops the oldest spans that can't be handed on and no longer be kept.
+func (f *flusher) shrink() (dropped int64) {
+	for f.bytes > f.p.maxBytes && len(f.queue) > 1 {
+		f.bytes -= f.queue[0].Bytes
+		f.queue[0] = fold.Release{}
+		f.queue = f.queue[1:]
+		dropped++
+	}
+	return dropped
+}
+
+func (f *flusher) run() {
+	defer close(f.done)
+	ticker := time.NewTicker(f.tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f.expire(time.Now())
+		case <-f.signal:
+			if f.learned.Swap(false) {
+				f.each((*fold.Shard).Learned)
+			}
+		case ctx := <-f.quit:
+			f.drain(ctx)
+			return
+		}
+		if !time.Now().Before(f.retryAt) {
+			f.send(context.Background())
+		}
+	}
+}
+
+// each calls do for every shard and collects what leaves by it.
+func (f *flusher) each(do func(*fold.Shard, time.Time)) {
+	now := time.Now()
+	for i := range f.p.shards {
+		s := &f.p.shards[i]
+		s.mu.Lock()
+		do(s.Shard, now)
+		f.p.collect(s)
+		st := stats{}
+		st.add(s.TakeStats())
+		s.mu.Unlock()
+		f.p.telem.stats(context.Background(), &st)
+	}
+}
+
+// expire does what is due.
+func (f *flusher) expire(now time.Time) {
+	if f.p.registry.Settle(now) {
+		f.each((*fold.Shard).Learned)
+	}
+	f.each((*fold.Shard).Expire)
+	if now.Sub(f.swept) < sweepInterval {
+		return
+	}
+	f.swept = now
+	f.p.registry.Forget(now)
+	if f.p.bytes.Load() > f.p.maxBytes {
+		f.each((*fold.Shard).Relieve)
+	}
+}
+
+// send hands on what is queued until it is empty or the next consumer refuses.
+func (f *flusher) send(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		n := min(len(f.queue), maxSend)
+		part := f.queue[:n:n]
+		f.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		// The batch is built from copies: a consumer that fails may have changed it.
+		err := f.p.next.ConsumeTraces(ctx, assemble(part))
+		switch {
+		case err == nil:
+			f.pause = 0
+			f.p.telem.released(ctx, int64(n))
+		case consumererror.IsPermanent(err):
+			f.p.telem.lost(lostPermanent, int64(n))
+			f.logger.Warn("Held spans were refused for good", zap.Int("spans", n), zap.Error(err))
+		default:
+			f.pause = min(max(2*f.pause, firstRetry), lastRetry)
+			f.retryAt = time.Now().Add(f.pause)
+			return
+		}
+		f.pop(part)
+	}
+}
+
+// pop removes what was sent; shrink may have dropped some of it meanwhile.
+func (f *flusher) pop(part []fold.Release) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// part and queue share their array: what shrink dropped is zero.
+	sent := 0
+	for i := range part {
+		if part[i].Payload != nil {
+			sent++
+			f.bytes -= part[i].Bytes
+			part[i] = fold.Release{}
+		}
+	}
+	f.queue = f.queue[sent:]
+	if len(f.queue) == 0 {
+		f.queue = nil
+	}
+}
+
+// drain lets everything go and hands it on as long as the context allows.
+func (f *flusher) drain(ctx context.Context) {
+	f.each((*fold.Shard).Learned)
+	f.each((*fold.Shard).FlushAll)
+	for {
+		f.send(ctx)
+		f.mu.Lock()
+		left := int64(len(f.queue))
+		f.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			f.p.telem.lost(lostShutdown, left)
+			return
+		case <-time.After(f.pause):
+		}
+	}
+}

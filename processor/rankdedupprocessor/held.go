@@ -1,0 +1,163 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rankdedupprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor"
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+)
+
+// heldOverhead is what a held span occupies beside its encoded size, in bytes,
+// estimated: pdata's structs, the item, the queue.
+const heldOverhead = 600
+
+// held is the payload of an item: a span out of its batch, and where it came from.
+type held struct {
+	span   ptrace.Span
+	from   *envelope
+	sender fold.Origin
+	bytes  int64
+}
+
+// envelope is a span's resource and scope; shared by the spans of one batch
+// that are held.
+type envelope struct {
+	resource          pcommon.Resource
+	scope             pcommon.InstrumentationScope
+	resourceSchemaURL string
+	scopeSchemaURL    string
+}
+
+var sizer ptrace.ProtoMarshaler
+
+// newHeld moves the entry's span out of its batch.
+func newHeld(b *batch, e *entry) *held {
+	h := &held{span: ptrace.NewSpan(), from: b.envelope(e), sender: e.origin}
+	e.span.MoveTo(h.span)
+	h.bytes = int64(2*sizer.SpanSize(h.span)) + heldOverhead
+	return h
+}
+
+// envelope returns the copy of the entry's resource and scope.
+func (b *batch) envelope(e *entry) *envelope {
+	if b.sealed.of == e.resource && b.sealed.scope == e.scope {
+		return b.sealed.envelope
+	}
+	env := &envelope{
+		resource:          pcommon.NewResource(),
+		scope:             pcommon.NewInstrumentationScope(),
+		resourceSchemaURL: e.resource.SchemaUrl(),
+		scopeSchemaURL:    e.scope.SchemaUrl(),
+	}
+	e.resource.Resource().CopyTo(env.resource)
+	e.scope.Scope().CopyTo(env.scope)
+	b.sealed.of, b.sealed.scope, b.sealed.envelope = e.resource, e.scope, env
+	return env
+}
+
+// assemble builds a batch of released spans, in their order. Spans of one
+// process that follow each other share a resource.
+func assemble(releases []fold.Release) ptrace.Traces {
+	td := ptrace.NewTraces()
+	var spans ptrace.SpanSlice
+	var last *held
+	var lastProc any
+	for i := range releases {
+		r := &releases[i]
+		h := r.Payload.(*held)
+		if last == nil || h.from != last.from || r.Proc != lastProc {
+			spans = h.open(td, r)
+			last, lastProc = h, r.Proc
+		}
+		span := spans.AppendEmpty()
+		h.span.CopyTo(span)
+		writeIDs(span, &r.Span)
+		if r.Digest != nil {
+			writeDigest(span.Attributes(), r.Digest)
+		}
+	}
+	return td
+}
+
+// open adds the span's resource and scope to a batch.
+func (h *held) open(td ptrace.Traces, r *fold.Release) ptrace.SpanSlice {
+	rs := td.ResourceSpans().AppendEmpty()
+	h.from.resource.CopyTo(rs.Resource())
+	rs.SetSchemaUrl(h.from.resourceSchemaURL)
+	origin := h.sender
+	if r.Proc != nil {
+		origin.Proc = r.Proc
+	}
+	writeOrigin(rs.Resource(), origin)
+	ss := rs.ScopeSpans().AppendEmpty()
+	h.from.scope.CopyTo(ss.Scope())
+	ss.SetSchemaUrl(h.from.scopeSchemaURL)
+	return ss.Spans()
+}
+
+func writeIDs(span ptrace.Span, to *fold.Span) {
+	span.SetSpanID(spanID(to.ID))
+	if to.Parent != 0 {
+		span.SetParentSpanID(spanID(to.Parent))
+	}
+	if to.Link != 0 && span.Links().Len() > 0 {
+		span.Links().At(0).SetSpanID(spanID(to.Link))
+	}
+}
+
+// writeDigest puts what the folded copies knew on a kept thread span.
+func writeDigest(attrs pcommon.Map, d *fold.Digest) {
+	attrs.PutInt(sglang.AttrThreadSpans, int64(d.Slices))
+	attrs.PutInt(sglang.AttrRanksCount, int64(d.Ranks))
+	if d.Expected > 0 {
+		attrs.PutInt(sglang.AttrRanksExpected, int64(d.Expected))
+	}
+	if d.Slowest == sglang.NoRank {
+		return
+	}
+	attrs.PutInt(sglang.AttrRanksSlowest, int64(d.Slowest))
+	attrs.PutDouble(sglang.AttrRanksSlowestShare, d.SlowestShare)
+	attrs.PutDouble(sglang.AttrRanksSkew, d.MaxSkew.Seconds())
+	for stage, skew := range d.Skew {
+		if skew > 0 {
+			attrs.PutDouble(skewKeys[stage], skew.Seconds())
+		}
+	}
+}
+
+// skewKeys are the attribute names per stage.
+var skewKeys = func() (keys [fold.StageSlots]string) {
+	for stage := range keys {
+		keys[stage] = sglang.AttrRanksSkewPrefix + sglang.Stage(stage).String()
+	}
+	return keys
+}()
+
+// priorDigest reads what an earlier tier wrote on a thread span, nil if nothing.
+func priorDigest(attrs pcommon.Map) *fold.Digest {
+	count, ok := attrs.Get(sglang.AttrRanksCount)
+	if !ok || count.Type() != pcommon.ValueTypeInt {
+		return nil
+	}
+	d := &fold.Digest{Ranks: int(count.Int()), Slowest: sglang.NoRank}
+	if v, ok := attrs.Get(sglang.AttrRanksExpected); ok {
+		d.Expected = int(v.Int())
+	}
+	if v, ok := attrs.Get(sglang.AttrRanksSlowest); ok {
+		d.Slowest = sglang.RankOf(v)
+	}
+	if v, ok := attrs.Get(sglang.AttrRanksSlowestShare); ok {
+		d.SlowestShare = v.Double()
+	}
+	for stage := range d.Skew {
+		if v, ok := attrs.Get(skewKeys[stage]); ok {
+			d.Skew[stage] = secondsOf(v)
+			d.MaxSkew = max(d.MaxSkew, d.Skew[stage])
+		}
+	}
+	return d
+}

@@ -1,0 +1,341 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+const (
+	// nearStart is how far apart the starts of two ranks' copies of one slice
+	// without ordinal may lie, after the ranks' clock offset; half the duration
+	// where that is more. 50 ms would pair neighbours.
+	nearStart = int64(3 * time.Millisecond)
+	// maxOrdinalGap bounds what an odd ordinal can allocate.
+	maxOrdinalGap = 4096
+
+	// Estimated sizes in bytes, for the memory limit.
+	nodeBytes  = 320
+	slotBytes  = 40
+	idBytes    = 64
+	traceBytes = 700
+)
+
+// rankBit is the rank's bit in a set. Ranks of one group are contiguous, so sets
+// of up to 64 ranks are exact.
+func rankBit(rank int32) uint64 { return 1 << (uint32(rank) % 64) }
+
+// spread is which ranks showed a copy and when the copies ended.
+type spread struct {
+	ranks       uint64
+	first, last int64 // ends, unix ns
+	slowest     int32
+}
+
+// add notes a copy; a copy of a rank that was noted is a resend.
+func (s *spread) add(rank int32, end int64) {
+	bit := rankBit(rank)
+	if s.ranks&bit != 0 {
+		return
+	}
+	if s.ranks == 0 || end < s.first {
+		s.first = end
+	}
+	if s.ranks == 0 || end > s.last {
+		s.last, s.slowest = end, rank
+	}
+	s.ranks |= bit
+}
+
+func (s *spread) merge(o spread) {
+	if o.ranks == 0 {
+		return
+	}
+	if s.ranks == 0 {
+		*s = o
+		return
+	}
+	s.first = min(s.first, o.first)
+	if o.last > s.last {
+		s.last, s.slowest = o.last, o.slowest
+	}
+	s.ranks |= o.ranks
+}
+
+// node is a logical slice that other spans may name: a child of a thread, or the
+// parent of slots. It is a phantom until a copy of the slice itself has come.
+type node struct {
+	thread *thread // nil: not known yet which request's
+	stage  sglang.Stage
+	name   string
+	start  int64 // of the first copy
+	spread spread
+	// public is the id by which released spans name the node, 0 if none did.
+	public uint64
+	// named are further ids that released spans name, from before it was known
+	// that they are one node.
+	named    []uint64
+	locals   []local
+	released bool
+	// item is a standby, or the kept rank's copy that waits for its link's target.
+	item *Item
+	// pred is the node that this one links to; openLinks are ids of it that no
+	// copy of it has come with.
+	pred      *node
+	openLinks []uint64
+
+	base  int64 // ordinal of steps[0]
+	steps []slot
+	loose []*slot // slices without usable ordinal, by time
+	// union-find: this node turned out to be another one.
+	merged *node
+}
+
+// local is the id that a rank knows a node or thread by.
+type local struct {
+	rank  int32
+	id    uint64
+	start int64 // of the rank's copy, unix ns; 0 while only the id is known
+}
+
+// slot is a logical leaf.
+type slot struct {
+	spread   spread
+	item     *Item // standby
+	start    int64
+	duration int64
+	stage    sglang.Stage
+	released bool
+	merged   *slot // this slot turned out to be another one
+}
+
+func (s *slot) find() *slot {
+	for s.merged != nil {
+		s = s.merged
+	}
+	return s
+}
+
+func (n *node) find() *node {
+	for n.merged != nil {
+		n = n.merged
+	}
+	return n
+}
+
+// know notes a rank's copy of the slice. Common slices show how far the ranks'
+// clocks are apart.
+func (n *node) know(l *thread, rank int32, sp *Span) {
+	if n.start == 0 {
+		n.start = sp.Start
+	}
+	at := slices.IndexFunc(n.locals, func(lo local) bool { return lo.rank == rank })
+	switch {
+	case at < 0:
+		n.locals = append(n.locals, local{rank, sp.ID, sp.Start})
+	case n.locals[at].id == sp.ID || n.locals[at].start == 0:
+		n.locals[at].start = sp.Start
+	default:
+		return
+	}
+	l.compareClocks(n)
+}
+
+func (n *node) localOf(rank int32) (uint64, bool) { return localOf(n.locals, rank) }
+
+func localOf(locals []local, rank int32) (uint64, bool) {
+	for _, l := range locals {
+		if l.rank == rank {
+			return l.id, true
+		}
+	}
+	return 0, false
+}
+
+// nameAs returns the id by which a released span must name the node that it
+// knows by id.
+func (n *node) nameAs(id uint64) uint64 {
+	if n.public == 0 {
+		n.public = id
+	}
+	return n.public
+}
+
+// slotFor finds or makes the slot that a leaf belongs to.
+func (n *node) slotFor(t *trace, sp *Span, rank int32) *slot {
+	if sp.Stage == sglang.StageDecodeLoop && sp.Ordinal >= 0 {
+		if s := n.step(t, sp.Ordinal); s != nil {
+			s.stage = sp.Stage
+			return s
+		}
+	}
+	return n.nearest(t, sp, rank)
+}
+
+// step returns the slot of an ordinal, nil if the ordinal is too far off.
+func (n *node) step(t *trace, ordinal int64) *slot {
+	if n.steps == nil {
+		n.base = max(0, ordinal-maxOrdinalGap/16)
+	}
+	i := ordinal - n.base
+	if i < 0 || i > int64(len(n.steps))+maxOrdinalGap {
+		return nil
+	}
+	if missing := int(i) + 1 - len(n.steps); missing > 0 {
+		before := cap(n.steps)
+		n.steps = append(n.steps, make([]slot, missing)...)
+		t.grow(int64(cap(n.steps)-before) * slotBytes)
+	}
+	return &n.steps[i]
+}
+
+// stepOf returns the ordinal under which the slot stands in steps, NoOrdinal if
+// it does not.
+func (n *node) stepOf(s *slot, ordinal int64) int64 {
+	if i := ordinal - n.base; ordinal >= 0 && i >= 0 && i < int64(len(n.steps)) && &n.steps[i] == s {
+		return ordinal
+	}
+	return NoOrdinal
+}
+
+// nearest pairs leaves without an ordinal by their start.
+func (n *node) nearest(t *trace, sp *Span, rank int32) *slot {
+	start := sp.Start - n.offset(rank)
+	best, bestOff := -1, int64(0)
+	for i := len(n.loose) - 1; i >= 0; i-- {
+		s := n.loose[i]
+		if s.stage != sp.Stage {
+			continue
+		}
+		off := abs(s.start - start)
+		if off > max(nearStart, s.duration/2) {
+			continue
+		}
+		// A second copy of a rank is a neighbour, unless it is the same span again.
+		if rank != sglang.NoRank && s.spread.ranks&rankBit(rank) != 0 && off != 0 {
+			continue
+		}
+		if best < 0 || off < bestOff {
+			best, bestOff = i, off
+		}
+	}
+	if best >= 0 {
+		return n.loose[best]
+	}
+	s := &slot{stage: sp.Stage, start: start, duration: sp.End - sp.Start}
+	n.loose = append(n.loose, s)
+	t.grow(slotBytes)
+	return s
+}
+
+func (n *node) offset(rank int32) int64 {
+	if n.thread == nil {
+		return 0
+	}
+	return n.thread.find().offset(rank)
+}
+
+// eachSlot calls do for every slot.
+func (n *node) eachSlot(do func(*slot)) {
+	for i := range n.steps {
+		do(&n.steps[i])
+	}
+	for i := range n.loose {
+		do(n.loose[i])
+	}
+}
+
+// hasName tells whether released spans name the node by id.
+func (n *node) hasName(id uint64) bool { return n.public == id || slices.Contains(n.named, id) }
+
+// absorb makes o the same node as n.
+func (n *node) absorb(t *trace, o *node) {
+	o.merged = n
+	for _, l := range o.locals {
+		if _, known := n.localOf(l.rank); !known {
+			n.locals = append(n.locals, l)
+		}
+	}
+	switch {
+	case n.public == 0:
+		n.public = o.public
+	case o.public != 0 && o.public != n.public:
+		n.named = append(n.named, o.public)
+	}
+	n.named = append(n.named, o.named...)
+	n.spread.merge(o.spread)
+	n.released = n.released || o.released
+	n.item = t.keepOne(n.released, n.item, o.item)
+	if n.item != nil {
+		n.item.node = n
+	}
+	if n.start == 0 {
+		n.start = o.start
+	}
+	if n.pred == nil {
+		n.pred = o.pred
+	}
+	n.openLinks = append(n.openLinks, o.openLinks...)
+	n.absorbSlots(t, o)
+}
+
+func (n *node) absorbSlots(t *trace, o *node) {
+	for i := range o.steps {
+		s := &o.steps[i]
+		if s.spread.ranks == 0 && !s.released {
+			continue
+		}
+		into := n.step(t, o.base+int64(i))
+		if into == nil {
+			alone := *s
+			n.loose = append(n.loose, &alone)
+			continue
+		}
+		n.absorbSlot(t, into, s)
+	}
+	for i := range o.loose {
+		s := o.loose[i]
+		sp := Span{Stage: s.stage, Start: s.start, End: s.start + s.duration}
+		// The start is on the reference rank's clock: use a rank without offset.
+		into := n.nearest(t, &sp, sglang.NoRank)
+		n.absorbSlot(t, into, s)
+		s.merged = into
+	}
+	o.steps, o.loose = nil, nil
+}
+
+func (n *node) absorbSlot(t *trace, into, from *slot) {
+	into.spread.merge(from.spread)
+	into.stage = from.stage
+	into.released = into.released || from.released
+	into.item = t.keepOne(into.released, into.item, from.item)
+	if into.item != nil {
+		into.item.node = n
+	}
+}
+
+// keepOne drops what is not needed of two standbys of one span.
+func (t *trace) keepOne(released bool, a, b *Item) *Item {
+	if a == nil {
+		a, b = b, nil
+	}
+	if b != nil {
+		t.drop(b)
+	}
+	if released && a != nil {
+		t.drop(a)
+		return nil
+	}
+	return a
+}
+
+func abs(v int64) int64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}

@@ -1,0 +1,365 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+// request is a root span that was seen.
+type request struct {
+	id   uint64
+	item *Item // nil once it left
+}
+
+// takeThread decides a thread span.
+func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Verdict, *Item) {
+	if o.Proc == nil || th.Ranks.TP == sglang.NoRank || sglang.ProcessOf(th.Label) == sglang.ProcessTransfer {
+		verdict, _ := t.takeSingle(sp, o)
+		return verdict, nil
+	}
+	l := t.threadOf(sp, o)
+	rank := o.Proc.Ranks.TP
+	defer t.placeKnown(now, sp.ID)
+	if _, unfolded := t.passed[sp.ID]; unfolded {
+		l.spread.add(rank, sp.End)
+		return t.passUnfolded(sp), nil
+	}
+	if l.done {
+		return t.lateThread(l, sp, rank)
+	}
+	for _, it := range l.items {
+		if it.span.ID == sp.ID {
+			return Fold, nil // a resend of what is held
+		}
+	}
+	l.spread.add(rank, sp.End)
+	if sp.Prior != nil {
+		l.prior = append(l.prior, sp.Prior)
+	}
+	it := t.hold(sp, o, rank, inThread)
+	l.items = append(l.items, it)
+	t.trim(l)
+	l.due = now + t.shard.settings.Wait.Nanoseconds()
+	t.shard.later(waitQueue, it, now)
+	if it.gone {
+		return Fold, nil
+	}
+	return Hold, it
+}
+
+// lateThread decides a thread span whose request has left.
+func (t *trace) lateThread(l *thread, sp *Span, rank int32) (Verdict, *Item) {
+	if sp.ID != l.public && slices.Contains(l.named, sp.ID) {
+		return t.passUnfolded(sp), nil
+	}
+	if l.spread.ranks == 0 {
+		// None of its copies was there in time.
+		l.spread.add(rank, sp.End)
+		sp.ID = l.nameAs(sp.ID)
+		t.shard.stats.LatePassed++
+		t.shard.commit(commit{})
+		return Pass, nil
+	}
+	return t.folded(l)
+}
+
+// trim keeps two thread spans of a thread: the one that slices name, and one
+// that can stand in.
+func (t *trace) trim(l *thread) {
+	if len(l.items) <= 2 {
+		return
+	}
+	worst := -1
+	for i, it := range l.items {
+		if l.hasName(it.span.ID) {
+			continue
+		}
+		if worst < 0 || it.rank > l.items[worst].rank {
+			worst = i
+		}
+	}
+	if worst < 0 {
+		return
+	}
+	t.drop(l.items[worst])
+	l.items = slices.Delete(l.items, worst, worst+1)
+}
+
+// threadOf returns the logical thread of a thread span: its root tells it for sure.
+func (t *trace) threadOf(sp *Span, o Origin) *thread {
+	p := o.Proc
+	mine := t.threadAt(sp.ID)
+	if mine != nil && mine.root != 0 && mine.root != sp.Parent {
+		// A guess was wrong: the slices that left stay where they are.
+		mine.locals = slices.DeleteFunc(mine.locals, func(lo local) bool { return lo.id == sp.ID })
+		if mine.public == sp.ID {
+			mine.public = 0
+		}
+		mine = nil
+	}
+	var sibling *thread
+	for _, l := range t.threads {
+		if l.merged == nil && l != mine && l.dp == p.Ranks.DP && l.pp == max(p.Ranks.PP, 0) && t.rootOf(l) == sp.Parent {
+			sibling = l
+			break
+		}
+	}
+	switch {
+	case mine == nil && sibling == nil:
+		mine = t.newThread(p)
+	case mine == nil:
+		mine = sibling
+	case sibling != nil:
+		mine = t.joinThreads(mine, sibling)
+	}
+	if mine.group.Find() != p.Group.Find() {
+		t.shard.unite(mine.group, p.Group)
+	}
+	mine.root = sp.Parent
+	if _, known := localOf(mine.locals, p.Ranks.TP); !known {
+		mine.locals = append(mine.locals, local{rank: p.Ranks.TP, id: sp.ID})
+	}
+	t.bind(sp.ID, ref{thread: mine})
+	return mine
+}
+
+// placeKnown places what waited for a thread span and lets complete roots go.
+// Deferred until the span itself has its item.
+func (t *trace) placeKnown(now int64, id uint64) {
+	t.retry(now, id)
+	t.shard.touch(t)
+}
+
+// takeRoot decides a request's root.
+func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
+	for _, r := range t.roots {
+		if r.id == sp.ID {
+			t.shard.stats.Resent++
+			return Fold, nil
+		}
+	}
+	it := t.hold(sp, o, sglang.NoRank, inRoot)
+	t.roots = append(t.roots, &request{id: sp.ID, item: it})
+	t.grow(idBytes)
+	t.shard.later(waitQueue, it, now)
+	t.shard.touch(t)
+	return Hold, it
+}
+
+// threadsOf returns the threads of a root. A thread whose root is not known
+// counts where no other request is open.
+func (t *trace) threadsOf(root uint64) []*thread {
+	open := 0
+	for _, r := range t.roots {
+		if r.item != nil {
+			open++
+		}
+	}
+	var threads []*thread
+	for _, l := range t.threads {
+		if l.merged != nil || l.done {
+			continue
+		}
+		if of := t.rootOf(l); of == root || (of == 0 && open <= 1 && len(t.front) <= 1) {
+			threads = append(threads, l)
+		}
+	}
+	return threads
+}
+
+// checkRoots releases the requests that are complete.
+func (t *trace) checkRoots(now int64) {
+	for _, r := range t.roots {
+		if r.item != nil && t.complete(r) {
+			t.flush(now, r, ReasonNone)
+		}
+	}
+}
+
+// complete tells whether every rank's thread span of every group that showed a
+// slice has come.
+func (t *trace) complete(r *request) bool {
+	threads := t.threadsOf(r.id)
+	if len(threads) == 0 || len(t.unknown) > 0 || t.inFlight > 0 {
+		return false
+	}
+	for _, l := range threads {
+		if len(l.items) == 0 {
+			return false
+		}
+		for _, rank := range l.group.Expected() {
+			if l.spread.ranks&rankBit(rank) == 0 {
+				return false
+			}
+		}
+		for _, stage := range l.group.Stages() {
+			if !slices.ContainsFunc(threads, func(o *thread) bool { return o.group.Find() == stage.Find() }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (t *trace) open() []*thread {
+	return slices.DeleteFunc(slices.Clone(t.threads), func(l *thread) bool { return l.merged != nil || l.done })
+}
+
+// flush lets a request go: fills, thread spans, the root last.
+func (t *trace) flush(now int64, r *request, why Reason) {
+	t.retryAll(now)
+	threads := t.threadsOf(r.id)
+	slices.SortFunc(threads, func(a, b *thread) int { return cmp.Compare(a.pp, b.pp) })
+	for _, l := range threads {
+		t.flushFills(now, l)
+	}
+	for _, l := range threads {
+		t.flushThread(l, why)
+	}
+	it := r.item
+	r.item = nil
+	for front := range t.front {
+		if t.up[front] == r.id || len(t.front) == 1 {
+			delete(t.front, front)
+		}
+	}
+	t.release(it, Release{Span: it.span, Reason: why})
+}
+
+// flushFills releases the copies that stand in for what the kept rank did not deliver.
+func (t *trace) flushFills(now int64, l *thread) {
+	slices.SortFunc(l.nodes, func(a, b *node) int { return cmp.Compare(a.stage, b.stage) })
+	t.bindLinks(l)
+	for _, n := range l.nodes {
+		if n.item != nil && !n.released {
+			t.releaseNode(now, l, n, ReasonNone)
+		}
+		n.eachSlot(func(s *slot) {
+			if s.item != nil {
+				t.releaseSlot(n, s, ReasonNone)
+			}
+		})
+	}
+}
+
+// bindLinks gives every open link a target: the node of the stage before it.
+func (t *trace) bindLinks(l *thread) {
+	var before *node
+	for _, n := range l.nodes {
+		if n.pred == nil && len(n.openLinks) > 0 && before != nil {
+			t.setPred(n, before)
+			for _, id := range n.openLinks {
+				t.bind(id, ref{node: before})
+			}
+		}
+		if n.spread.ranks != 0 {
+			before = n
+		}
+	}
+}
+
+func (t *trace) releaseSlot(parent *node, s *slot, why Reason) {
+	it := s.item
+	sp := it.span
+	sp.Parent = parent.nameAs(sp.Parent)
+	s.released, s.item = true, nil
+	t.release(it, Release{Span: sp, Proc: it.origin.Proc, Filled: true, Reason: why})
+}
+
+// flushThread releases one thread span of the thread's copies, with the digest
+// of the others.
+func (t *trace) flushThread(l *thread, why Reason) {
+	l.done = true
+	if len(l.items) == 0 {
+		return
+	}
+	slices.SortFunc(l.items, func(a, b *Item) int { return cmp.Compare(a.rank, b.rank) })
+	kept := l.items[0]
+	for _, it := range l.items {
+		if it.span.ID == l.public {
+			kept = it
+			break
+		}
+	}
+	for _, it := range l.items {
+		if it != kept && slices.Contains(l.named, it.span.ID) {
+			t.shard.stats.Unfolded++
+			t.release(it, Release{Span: it.span, Proc: it.origin.Proc})
+			continue
+		}
+		if it != kept {
+			t.drop(it)
+		}
+	}
+	filled := l.public != 0 && kept.span.ID != l.public
+	sp := kept.span
+	sp.ID = l.nameAs(sp.ID)
+	digest := l.digest()
+	t.release(kept, Release{Span: sp, Proc: kept.origin.Proc, Filled: filled, Reason: why, Digest: digest})
+	l.items = nil
+}
+
+// digest sums up what the copies of the thread knew.
+func (l *thread) digest() *Digest {
+	d := &Digest{Slowest: sglang.NoRank, Expected: len(l.group.Expected())}
+	lasts := map[int32]int{}
+	compared := 0
+	compare := func(stage sglang.Stage, s *spread) {
+		if bits.OnesCount64(s.ranks) < 2 {
+			return
+		}
+		compared++
+		lasts[s.slowest]++
+		if int(stage) < len(d.Skew) {
+			d.Skew[stage] = max(d.Skew[stage], time.Duration(s.last-s.first))
+		}
+	}
+	ranks := l.spread.ranks
+	for _, n := range l.nodes {
+		ranks |= n.spread.ranks
+		compare(n.stage, &n.spread)
+		if n.released {
+			d.Slices++
+		}
+		n.eachSlot(func(s *slot) {
+			ranks |= s.spread.ranks
+			compare(s.stage, &s.spread)
+			if s.released {
+				d.Slices++
+			}
+		})
+	}
+	d.Ranks = bits.OnesCount64(ranks)
+	for rank, n := range lasts {
+		if share := float64(n) / float64(compared); share > d.SlowestShare || (share == d.SlowestShare && rank < d.Slowest) {
+			d.Slowest, d.SlowestShare = rank, share
+		}
+	}
+	for _, skew := range d.Skew {
+		d.MaxSkew = max(d.MaxSkew, skew)
+	}
+	for _, prior := range l.prior {
+		d.merge(prior)
+	}
+	return d
+}
+
+// merge adds what an earlier tier folded into one of the copies.
+func (d *Digest) merge(prior *Digest) {
+	d.Ranks += max(prior.Ranks-1, 0)
+	d.Expected = max(d.Expected, d.Ranks)
+	if prior.MaxSkew > d.MaxSkew || d.Slowest == sglang.NoRank {
+		d.Slowest, d.SlowestShare = prior.Slowest, prior.SlowestShare
+	}
+	for stage := range d.Skew {
+		d.Skew[stage] = max(d.Skew[stage], prior.Skew[stage])
+	}
+	d.MaxSkew = max(d.MaxSkew, prior.MaxSkew)
+}

@@ -1,0 +1,426 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+
+import (
+	"slices"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
+)
+
+// trace is what is known of one trace; owned by its shard's lock.
+type trace struct {
+	shard *Shard
+	id    TraceID
+	bytes int64
+
+	ids     map[uint64]ref     // ranks' ids of nodes and threads
+	anchors map[anchor]*thread // first slices' link targets
+	threads []*thread
+	// up leads from spans that are not folded (front end, controllers, workers)
+	// to their parents; it also tells resends of them.
+	up map[uint64]uint64
+	// front are the front end's threads of requests whose root is not done.
+	front map[uint64]*identity.Sender
+	roots []*request
+	// passed are ids of spans, and those they name, that left unfolded.
+	passed map[uint64]struct{}
+
+	unknown []*Item
+	waiting map[uint64][]*Item // by parent
+	heldIDs map[uint64]*Item   // of unknown and waiting spans, to know resends
+	last    int64              // arrival of the latest span, unix ns
+	held    int
+	// inFlight are passed spans that the next consumer has not yet taken.
+	inFlight int
+}
+
+// ref is what an id stands for: a thread or a node.
+type ref struct {
+	thread *thread
+	node   *node
+}
+
+// anchor is the span that a request's first slices link to, the same for all its
+// ranks; per place in the engine.
+type anchor struct {
+	link   uint64
+	dp, pp int32
+}
+
+// thread is a logical thread: one request at one data-parallel rank and pipeline
+// stage, on all tensor-parallel ranks.
+type thread struct {
+	group  *identity.Group
+	dp, pp int32
+	root   uint64
+	anchor uint64
+	opened bool // a first slice of the request was seen: its anchor is sure
+	public uint64
+	named  []uint64
+	locals []local
+	nodes  []*node
+	items  []*Item // held thread spans
+	spread spread
+	prior  []*Digest
+	// clocks[0] is the reference rank's.
+	clocks []clock
+	done   bool
+	due    int64 // when threads without a root leave
+	merged *thread
+}
+
+// clock is how far a rank's clock, as the latest common slice shows it, is ahead
+// of the reference rank's, in ns.
+type clock struct {
+	rank   int32
+	offset int64
+}
+
+func (l *thread) find() *thread {
+	for l.merged != nil {
+		l = l.merged
+	}
+	return l
+}
+
+func (l *thread) offset(rank int32) int64 {
+	for _, c := range l.clocks {
+		if c.rank == rank {
+			return c.offset
+		}
+	}
+	return 0
+}
+
+// compareClocks takes the ranks' offsets from a node that several know.
+func (l *thread) compareClocks(n *node) {
+	if len(l.clocks) == 0 {
+		l.clocks = append(l.clocks, clock{rank: n.locals[0].rank})
+	}
+	reference := int64(0)
+	for _, lo := range n.locals {
+		if lo.rank == l.clocks[0].rank {
+			reference = lo.start
+		}
+	}
+	if reference == 0 {
+		return
+	}
+	for _, lo := range n.locals {
+		if lo.start == 0 || lo.rank == l.clocks[0].rank {
+			continue
+		}
+		at := slices.IndexFunc(l.clocks, func(c clock) bool { return c.rank == lo.rank })
+		if at < 0 {
+			at = len(l.clocks)
+			l.clocks = append(l.clocks, clock{rank: lo.rank})
+		}
+		l.clocks[at].offset = lo.start - reference
+	}
+}
+
+func (l *thread) nameAs(id uint64) uint64 {
+	if l.public == 0 {
+		l.public = id
+	}
+	return l.public
+}
+
+func (l *thread) hasName(id uint64) bool { return l.public == id || slices.Contains(l.named, id) }
+
+// child returns the thread's node for a stage, nil if there is none.
+func (l *thread) child(stage sglang.Stage, name string) *node {
+	for _, n := range l.nodes {
+		if n.stage == stage && (stage != sglang.StageUnknown || n.name == name) {
+			return n
+		}
+	}
+	return nil
+}
+
+func (t *trace) grow(n int64) {
+	t.bytes += n
+	t.shard.grow(n)
+}
+
+func (t *trace) bind(id uint64, r ref) {
+	if _, known := t.ids[id]; !known {
+		t.grow(idBytes)
+	}
+	t.ids[id] = r
+}
+
+// nodeAt returns the node that an id stands for.
+func (t *trace) nodeAt(id uint64) *node {
+	if n := t.ids[id].node; n != nil {
+		return n.find()
+	}
+	return nil
+}
+
+// threadAt returns the thread that an id stands for.
+func (t *trace) threadAt(id uint64) *thread {
+	if l := t.ids[id].thread; l != nil {
+		return l.find()
+	}
+	return nil
+}
+
+func (t *trace) newThread(p *identity.Proc) *thread {
+	l := &thread{group: p.Group, dp: p.Ranks.DP, pp: max(p.Ranks.PP, 0)}
+	t.threads = append(t.threads, l)
+	t.grow(nodeBytes)
+	return l
+}
+
+func (t *trace) newNode(l *thread, stage sglang.Stage, name string) *node {
+	n := &node{thread: l, stage: stage, name: name}
+	if l != nil {
+		l.nodes = append(l.nodes, n)
+	}
+	t.grow(nodeBytes)
+	return n
+}
+
+// openThreads returns how many requests the group has open in the trace, and the
+// only open thread among them that rank has no id in, if there is exactly one.
+func (t *trace) openThreads(g *identity.Group, rank int32) (open int, free *thread) {
+	frees := 0
+	for _, l := range t.threads {
+		if l.merged != nil || l.done || l.group.Find() != g.Find() {
+			continue
+		}
+		open++
+		if _, taken := localOf(l.locals, rank); !taken {
+			free = l
+			frees++
+		}
+	}
+	if frees != 1 {
+		free = nil
+	}
+	front := 0
+	for _, s := range t.front {
+		if s == nil || s.EngineID() == "" || s.EngineID() == g.EngineID() {
+			front++
+		}
+	}
+	return max(open, front), free
+}
+
+// opening tells whether the slice is a request's first at a scheduler: its link
+// leads to another process.
+func opening(sp *Span, g *identity.Group) bool {
+	switch sp.Stage {
+	case sglang.StageRequestProcess, sglang.StagePrefillPrepare, sglang.StageDecodePrepare:
+		return true
+	case sglang.StagePrefillWaiting:
+		return !g.LevelTwo()
+	}
+	return false
+}
+
+// threadFor returns the logical thread of a slice below the thread span
+// sp.Parent, nil if it can't be told yet. A clash means that one process shows
+// two threads for one request: its sender stands for several processes.
+func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
+	if l := t.threadAt(sp.Parent); l != nil {
+		t.anchorTo(l, sp, p)
+		return l, false
+	}
+	rank := p.Ranks.TP
+	key := anchor{sp.Link, p.Ranks.DP, max(p.Ranks.PP, 0)}
+	if l := t.anchors[key]; sp.Link != 0 && l != nil {
+		l = l.find()
+		if l.group.Find() != p.Group.Find() {
+			t.shard.unite(l.group, p.Group)
+		}
+		if _, taken := localOf(l.locals, rank); taken {
+			return nil, true
+		}
+		return t.take(l, sp, p), false
+	}
+	open, free := t.openThreads(p.Group, rank)
+	first := opening(sp, p.Group)
+	switch {
+	case open <= 1 && free != nil && !(first && free.opened):
+		return t.take(free, sp, p), false
+	case first || open == 0 || p.Primary():
+		return t.take(t.newThread(p), sp, p), false
+	}
+	return nil, false
+}
+
+func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
+	l.locals = append(l.locals, local{rank: p.Ranks.TP, id: sp.Parent})
+	t.bind(sp.Parent, ref{thread: l})
+	t.anchorTo(l, sp, p)
+	return l
+}
+
+func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
+	if sp.Link == 0 {
+		return
+	}
+	key := anchor{sp.Link, p.Ranks.DP, max(p.Ranks.PP, 0)}
+	if t.anchors[key] == nil {
+		t.anchors[key] = l
+		t.grow(idBytes)
+	}
+	if opening(sp, p.Group) && !l.opened {
+		l.opened, l.anchor = true, sp.Link
+	}
+}
+
+// parentFor returns the node of a leaf's parent slice, nil if it can't be told
+// yet. The parent itself comes after its children.
+func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
+	if n := t.nodeAt(sp.Parent); n != nil {
+		return n
+	}
+	rank := p.Ranks.TP
+	open, _ := t.openThreads(p.Group, rank)
+	l := t.onlyOpen(p.Group)
+	switch {
+	case open > 1 && !p.Primary():
+		return nil
+	case open > 1:
+		l = nil
+	case l == nil:
+		l = t.newThread(p)
+	}
+	n := t.guessParent(l, sp, rank)
+	n.locals = append(n.locals, local{rank: rank, id: sp.Parent})
+	t.bind(sp.Parent, ref{node: n})
+	return n
+}
+
+func (t *trace) onlyOpen(g *identity.Group) *thread {
+	var only *thread
+	for _, l := range t.threads {
+		if l.merged == nil && !l.done && l.group.Find() == g.Find() {
+			if only != nil {
+				return nil
+			}
+			only = l
+		}
+	}
+	return only
+}
+
+// guessParent returns the node of thread l that a leaf with an unknown parent
+// must be below, going by the leaf's stage.
+func (t *trace) guessParent(l *thread, sp *Span, rank int32) *node {
+	if l == nil {
+		return t.newNode(nil, sglang.StageDecodeForward, "")
+	}
+	order := [...]sglang.Stage{sglang.StageDecodeForward, sglang.StagePrefillForward}
+	if sp.Stage == sglang.StageChunkedPrefill || sp.Stage == sglang.StageRunBatchCPU {
+		order[0], order[1] = order[1], order[0]
+	}
+	for _, stage := range order {
+		n := l.child(stage, "")
+		if n == nil {
+			return t.newNode(l, stage, "")
+		}
+		if _, taken := n.localOf(rank); !taken {
+			return n
+		}
+	}
+	return t.newNode(nil, order[0], "")
+}
+
+// nodeFor returns the node of a slice below thread l.
+func (t *trace) nodeFor(l *thread, sp *Span, rank int32) *node {
+	n := l.child(sp.Stage, sp.Name)
+	known := t.nodeAt(sp.ID)
+	switch {
+	case known != nil && n == nil:
+		// A phantom whose children came first; its stage was a guess.
+		if known.thread != nil && known.thread.find() != l {
+			known.thread.find().remove(known)
+		}
+		if known.thread == nil || known.thread.find() != l {
+			l.nodes = append(l.nodes, known)
+		}
+		n = known
+		n.thread, n.stage, n.name = l, sp.Stage, sp.Name
+	case n == nil:
+		n = t.newNode(l, sp.Stage, sp.Name)
+	case known != nil && known != n:
+		if known.thread != nil {
+			known.thread.find().remove(known)
+		}
+		t.unify(n, known)
+	}
+	n.know(l, rank, sp)
+	t.bind(sp.ID, ref{node: n})
+	return n
+}
+
+func (l *thread) remove(n *node) {
+	l.nodes = slices.DeleteFunc(l.nodes, func(o *node) bool { return o == n })
+}
+
+// unify makes two nodes one and retries what waited for either.
+func (t *trace) unify(n, o *node) {
+	if n.merged != nil || n == o {
+		return
+	}
+	n.absorb(t, o)
+}
+
+// joinThreads makes two threads one.
+func (t *trace) joinThreads(a, b *thread) *thread {
+	if a == b {
+		return a
+	}
+	b.merged = a
+	for _, lo := range b.locals {
+		if _, known := localOf(a.locals, lo.rank); !known {
+			a.locals = append(a.locals, lo)
+		}
+	}
+	switch {
+	case a.public == 0:
+		a.public = b.public
+	case b.public != 0 && b.public != a.public:
+		a.named = append(a.named, b.public)
+	}
+	a.named = append(a.named, b.named...)
+	if a.root == 0 {
+		a.root = b.root
+	}
+	if !a.opened && b.opened {
+		a.opened, a.anchor = true, b.anchor
+	}
+	a.items = append(a.items, b.items...)
+	a.prior = append(a.prior, b.prior...)
+	a.spread.merge(b.spread)
+	a.done = a.done && b.done
+	for _, n := range b.nodes {
+		n.thread = a
+		if mine := a.child(n.stage, n.name); mine != nil {
+			t.unify(mine, n)
+			continue
+		}
+		a.nodes = append(a.nodes, n)
+	}
+	b.nodes, b.items = nil, nil
+	return a
+}
+
+// rootOf returns the id of the root that the thread's request has, 0 if it is
+// not known.
+func (t *trace) rootOf(l *thread) uint64 {
+	if l.root != 0 || l.anchor == 0 {
+		return l.root
+	}
+	if process := t.up[l.anchor]; process != 0 {
+		return t.up[process]
+	}
+	return 0
+}

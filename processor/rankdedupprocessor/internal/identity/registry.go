@@ -1,0 +1,526 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package identity // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+// Key is all that a resource says about its sender. Comparable, so that looking
+// a sender up costs one map access.
+type Key struct {
+	// Instance is service.instance.id, or host and process id where that is absent.
+	Instance string
+	// Peer is the receiver's stamp.
+	Peer string
+	// Engine and Ranks are set by an earlier tier of this processor.
+	Engine string
+	Ranks  sglang.Ranks
+}
+
+// settleFactor: an instance id alone, with a peer that was never seen, counts
+// only after it has been free of contradiction for so many waits.
+const settleFactor = 15
+
+// Settings of a registry.
+type Settings struct {
+	// Wait is how long a lower rank may take to turn up after the first of its
+	// group, and the unit of the waits that follow from it.
+	Wait time.Duration
+	// ForgetAfter is the quiet time after which a sender is forgotten.
+	ForgetAfter time.Duration
+	// MaxSenders bounds the table.
+	MaxSenders int
+}
+
+// Registry knows the senders. Lookups take no lock.
+type Registry struct {
+	settings Settings
+	senders  atomic.Pointer[map[Key]*Sender]
+
+	mu        sync.Mutex
+	instances map[string]*instance
+	engines   map[string]*Engine // by id, those that an earlier tier named
+	roots     [2]map[Root]*Engine
+	rotated   time.Time
+	strands   strands
+	born      uint64
+	groups    []*Group // all, for settling
+}
+
+// Root is a request's root span.
+type Root struct{ TraceLow, Span uint64 }
+
+// maxRoots bounds one generation of the table of roots.
+const maxRoots = 1 << 16
+
+// NewRegistry returns an empty registry.
+func NewRegistry(settings Settings) *Registry {
+	r := &Registry{
+		settings:  settings,
+		instances: map[string]*instance{},
+		engines:   map[string]*Engine{},
+		roots:     [2]map[Root]*Engine{{}, {}},
+	}
+	r.senders.Store(&map[Key]*Sender{})
+	r.strands.init()
+	return r
+}
+
+// Sender is who sent a resource: one exporter, one peer.
+type Sender struct {
+	key       Key
+	proc      atomic.Pointer[Proc]
+	ambiguous atomic.Bool
+	lastSeen  atomic.Int64
+	engine    atomic.Pointer[Engine]
+
+	// firsts: below which parent the sender showed the first slice of a request,
+	// while its ranks are unknown; owned by Registry.mu.
+	firsts map[first]uint64
+	kinds  atomic.Uint32
+}
+
+type first struct {
+	stage sglang.Stage
+	link  uint64
+}
+
+// maxFirsts bounds Sender.firsts.
+const maxFirsts = 256
+
+// instance is what is known of a service.instance.id over all its peers.
+type instance struct {
+	proc      *Proc
+	since     time.Time
+	ambiguous bool
+	kinds     uint32
+}
+
+// Proc is an engine process whose ranks are known. It never changes.
+type Proc struct {
+	Ranks sglang.Ranks
+	Label string
+	Group *Group
+	self  *member
+}
+
+// Primary tells whether this process's copies are the ones to keep.
+func (p *Proc) Primary() bool { return p.Group.Primary() == p.Ranks.TP }
+
+// Settled tells whether it is decided which rank's copies are kept.
+func (p *Proc) Settled() bool { return p.Group.Primary() != sglang.NoRank }
+
+// Sender returns the sender with the key; it is made if it was not known, unless
+// the table is full, then it returns nil.
+func (r *Registry) Sender(key Key, now time.Time) *Sender {
+	s := (*r.senders.Load())[key]
+	if s == nil {
+		s = r.add(key, now)
+	}
+	if s != nil {
+		s.seen(now)
+	}
+	return s
+}
+
+func (s *Sender) seen(now time.Time) {
+	s.lastSeen.Store(now.UnixNano())
+	p := s.Proc()
+	if p == nil {
+		return
+	}
+	m := p.self.find()
+	m.lastSeen.Store(now.UnixNano())
+	if m.owes.Load() != 0 {
+		m.owes.Store(0)
+	}
+}
+
+// Proc returns the process, nil while it is unknown or where the sender stands
+// for several.
+func (s *Sender) Proc() *Proc {
+	if s.ambiguous.Load() {
+		return nil
+	}
+	return s.proc.Load()
+}
+
+// Ambiguous tells whether the sender stands for several processes.
+func (s *Sender) Ambiguous() bool { return s.ambiguous.Load() }
+
+// EngineID names the sender's engine, "" while unknown.
+func (s *Sender) EngineID() string {
+	if e := s.engine.Load(); e != nil {
+		return e.ID()
+	}
+	return ""
+}
+
+// Saw notes that the sender emitted a stage of the process.
+func (s *Sender) Saw(p sglang.Process) {
+	if bit := uint32(1) << p; s.kinds.Load()&bit == 0 {
+		s.kinds.Or(bit)
+	}
+}
+
+func (r *Registry) add(key Key, now time.Time) *Sender {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	table := *r.senders.Load()
+	if s := table[key]; s != nil {
+		return s
+	}
+	if len(table) >= r.settings.MaxSenders {
+		return nil
+	}
+	// The resource's strings may share memory with a whole request.
+	key.Instance, key.Peer, key.Engine = strings.Clone(key.Instance), strings.Clone(key.Peer), strings.Clone(key.Engine)
+	s := &Sender{key: key}
+	r.adopt(s, now)
+	table = maps.Clone(table)
+	table[key] = s
+	r.senders.Store(&table)
+	return s
+}
+
+// adopt gives a sender what is known of it without having seen a thread span.
+func (r *Registry) adopt(s *Sender, now time.Time) {
+	if s.key.Engine != "" {
+		e := r.engines[s.key.Engine]
+		if e == nil {
+			e = r.newEngine(s.key.Engine)
+			r.engines[s.key.Engine] = e
+		}
+		s.engine.Store(e.find())
+	}
+	if s.key.Ranks.TP != sglang.NoRank {
+		r.setProc(s, sglang.Thread{Label: "Scheduler", Ranks: s.key.Ranks}, now)
+		return
+	}
+	known := r.instances[s.key.Instance]
+	if s.key.Instance == "" || known == nil || !known.trusted(now, r.settings.Wait*settleFactor) {
+		return
+	}
+	s.engine.Store(known.proc.Group.engine)
+	s.proc.Store(known.proc)
+}
+
+func (i *instance) trusted(now time.Time, settle time.Duration) bool {
+	const both = 1<<sglang.ProcessFrontEnd | 1<<sglang.ProcessScheduler
+	return i.proc != nil && !i.ambiguous && i.kinds&both != both && now.Sub(i.since) >= settle
+}
+
+func (r *Registry) newEngine(id string) *Engine {
+	r.born++
+	return &Engine{id: id, born: r.born, groups: map[groupKey]*Group{}}
+}
+
+// engineIDOf makes an engine's id from the first sender that is known of it.
+func engineIDOf(key Key) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%s", key.Instance, key.Peer)
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// Learn takes what a thread span says: the ranks of its sender, and that the
+// sender belongs to the engine of the request root above it. It returns the
+// process of the thread span, nil if it has no ranks or its copies are not
+// copies of each other; changed tells that spans may have become placeable.
+func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (proc *Proc, changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.join(s, root, now)
+	if !foldable(t) {
+		return nil, false
+	}
+	inst := r.instance(s, now)
+	known := s.proc.Load()
+	switch {
+	case known == nil:
+		r.setProc(s, t, now)
+		changed = true
+	case known.Ranks != t.Ranks:
+		inst.ambiguous = true
+		changed = !s.ambiguous.Swap(true)
+	}
+	if s.ambiguous.Load() {
+		return r.procOf(s.engine.Load().find(), t, now), true
+	}
+	r.note(inst, s, now)
+	return s.proc.Load(), changed
+}
+
+// Join puts the sender of a request root into the root's engine.
+func (r *Registry) Join(s *Sender, root Root, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.join(s, root, now)
+}
+
+// foldable tells whether threads with the label are copies of each other over
+// the TP ranks. Transfer workers move each their own part of the KV cache.
+func foldable(t sglang.Thread) bool {
+	return t.Ranks.TP != sglang.NoRank && sglang.ProcessOf(t.Label) != sglang.ProcessTransfer
+}
+
+func (r *Registry) instance(s *Sender, now time.Time) *instance {
+	inst := r.instances[s.key.Instance]
+	if inst == nil {
+		inst = &instance{since: now}
+		r.instances[s.key.Instance] = inst
+	}
+	return inst
+}
+
+func (r *Registry) note(inst *instance, s *Sender, now time.Time) {
+	inst.kinds |= s.kinds.Load()
+	p := s.proc.Load()
+	if inst.proc == nil {
+		inst.proc, inst.since = p, now
+	}
+	if inst.proc.Ranks != p.Ranks {
+		inst.ambiguous = true
+	}
+}
+
+// join puts the sender into the engine of the root, or starts one.
+func (r *Registry) join(s *Sender, root Root, now time.Time) {
+	r.rotate(now)
+	e := r.roots[0][root]
+	if e == nil {
+		e = r.roots[1][root]
+	}
+	mine := s.engine.Load()
+	switch {
+	case e == nil && mine == nil:
+		e = r.newEngine(engineIDOf(s.key))
+	case e == nil:
+		e = mine.find()
+	case mine != nil && mine.find() != e.find():
+		if s.ambiguous.Load() {
+			// One identity for several engines' processes proves nothing.
+			e = e.find()
+			break
+		}
+		e = merge(e, mine)
+	}
+	e = e.find()
+	s.engine.Store(e)
+	if len(r.roots[0]) < maxRoots {
+		r.roots[0][root] = e
+	}
+}
+
+// Unite joins the engines of two groups that were seen under one request.
+func (r *Registry) Unite(a, b *Group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	merge(a.engine, b.engine)
+}
+
+func (r *Registry) rotate(now time.Time) {
+	if now.Sub(r.rotated) < r.settings.ForgetAfter/2 && len(r.roots[0]) < maxRoots {
+		return
+	}
+	r.roots[0], r.roots[1] = map[Root]*Engine{}, r.roots[0]
+	r.rotated = now
+}
+
+func (r *Registry) setProc(s *Sender, t sglang.Thread, now time.Time) {
+	e := s.engine.Load()
+	if e == nil {
+		e = r.newEngine(engineIDOf(s.key))
+		s.engine.Store(e)
+	}
+	s.proc.Store(r.procOf(e.find(), t, now))
+}
+
+// procOf returns the process of an engine with the thread's ranks, as a member
+// of its group.
+func (r *Registry) procOf(e *Engine, t sglang.Thread, now time.Time) *Proc {
+	key := groupKey{dp: t.Ranks.DP, pp: max(t.Ranks.PP, 0)}
+	if p := sglang.ProcessOf(t.Label); p != sglang.ProcessScheduler {
+		key.label = t.Label
+	}
+	g := e.groups[key]
+	if g == nil {
+		g = &Group{key: key, engine: e, members: map[int32]*member{}, firstAt: now}
+		g.primary.Store(sglang.NoRank)
+		e.groups[key] = g
+		r.groups = append(r.groups, g)
+	}
+	m := g.members[t.Ranks.TP]
+	if m == nil {
+		m = &member{}
+		g.members[t.Ranks.TP] = m
+		defer refreshAll(e)
+	}
+	m.lastSeen.Store(now.UnixNano())
+	return &Proc{Ranks: t.Ranks, Label: strings.Clone(t.Label), Group: g, self: m}
+}
+
+// Owes notes that another rank's copy had to stand in for the group's primary.
+// A primary that owes several and has been silent is dead: the next rank is
+// primary from then on. It reports whether that happened.
+func (r *Registry) Owes(g *Group, now time.Time) bool {
+	const deadAfterOwing = 3
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g = g.Find()
+	m := g.members[g.primary.Load()]
+	if m == nil || m.owes.Add(1) < deadAfterOwing {
+		return false
+	}
+	silent := now.Sub(time.Unix(0, m.lastSeen.Load()))
+	if silent < r.silence() || len(*g.expected.Load()) < 2 {
+		return false
+	}
+	m.dead.Store(true)
+	g.refresh()
+	return true
+}
+
+// silence is how long a process that owes copies must have said nothing to count as dead.
+func (r *Registry) silence() time.Duration { return max(2*r.settings.Wait, 3*time.Second) }
+
+// Revive brings a process back that was taken for dead and speaks again.
+func (r *Registry) Revive(p *Proc) {
+	m := p.self.find()
+	if !m.dead.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.find().dead.Swap(false) {
+		p.Group.Find().refresh()
+	}
+}
+
+// MarkAmbiguous notes that the sender stands for several processes.
+func (r *Registry) MarkAmbiguous(s *Sender, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !s.ambiguous.Swap(true) {
+		r.instance(s, now).ambiguous = true
+	}
+}
+
+// First notes the first slice of a request from a sender whose ranks are not
+// known. The same slice below another parent shows that the sender is ambiguous,
+// before any thread span does.
+func (r *Registry) First(s *Sender, stage sglang.Stage, link, parent uint64, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.firsts == nil || len(s.firsts) >= maxFirsts {
+		s.firsts = map[first]uint64{}
+	}
+	f := first{stage, link}
+	if before, ok := s.firsts[f]; ok && before != parent && !s.ambiguous.Swap(true) {
+		r.instance(s, now).ambiguous = true
+	}
+	s.firsts[f] = parent
+}
+
+// Settle decides for groups whose time has come. It reports whether one got its
+// primary by it.
+func (r *Registry) Settle(now time.Time) (settled bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.groups {
+		if g.merged.Load() != nil || g.settled || now.Sub(g.firstAt) < r.settings.Wait {
+			continue
+		}
+		g.settled = true
+		g.refresh()
+		settled = true
+	}
+	return settled
+}
+
+// Forget drops senders that have been quiet.
+func (r *Registry) Forget(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(now)
+}
+
+// forget drops senders that have been quiet, and what only they kept alive.
+func (r *Registry) forget(now time.Time) {
+	oldest := now.Add(-r.settings.ForgetAfter).UnixNano()
+	table := *r.senders.Load()
+	quiet := 0
+	for _, s := range table {
+		if s.lastSeen.Load() < oldest {
+			quiet++
+		}
+	}
+	if quiet == 0 {
+		return
+	}
+	table = maps.Clone(table)
+	maps.DeleteFunc(table, func(_ Key, s *Sender) bool { return s.lastSeen.Load() < oldest })
+	r.senders.Store(&table)
+	r.prune(table, oldest)
+}
+
+func (r *Registry) prune(table map[Key]*Sender, oldest int64) {
+	instances := make(map[string]bool, len(table))
+	engines := make(map[*Engine]bool, len(table))
+	for key, s := range table {
+		instances[key.Instance] = true
+		if e := s.engine.Load(); e != nil {
+			engines[e.find()] = true
+		}
+	}
+	maps.DeleteFunc(r.instances, func(id string, _ *instance) bool { return !instances[id] })
+	maps.DeleteFunc(r.engines, func(_ string, e *Engine) bool { return !engines[e.find()] })
+	kept := r.groups[:0]
+	for _, g := range r.groups {
+		if g.merged.Load() != nil || !engines[g.engine.find()] {
+			continue
+		}
+		before := len(g.members)
+		maps.DeleteFunc(g.members, func(_ int32, m *member) bool { return m.lastSeen.Load() < oldest })
+		if len(g.members) != before {
+			g.refresh()
+		}
+		kept = append(kept, g)
+	}
+	clear(r.groups[len(kept):])
+	r.groups = kept
+	r.strands.rotate()
+}
+
+// Counts of the table.
+type Counts struct{ Senders, Known, Ambiguous, Engines int64 }
+
+// Count tells how many senders are remembered, with ranks, ambiguous, and of how
+// many engines.
+func (r *Registry) Count() Counts {
+	var c Counts
+	engines := map[*Engine]struct{}{}
+	for _, s := range *r.senders.Load() {
+		c.Senders++
+		switch {
+		case s.ambiguous.Load():
+			c.Ambiguous++
+		case s.proc.Load() != nil:
+			c.Known++
+		}
+		if e := s.engine.Load(); e != nil {
+			engines[e.find()] = struct{}{}
+		}
+	}
+	c.Engines = int64(len(engines))
+	return c
+}

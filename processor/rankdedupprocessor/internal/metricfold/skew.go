@@ -1,0 +1,74 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metricfold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/metricfold"
+
+import (
+	"cmp"
+	"slices"
+
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/series"
+)
+
+// skewMetrics collects the spreads as points with the labels of their series.
+type skewMetrics struct {
+	// spreads are those not met yet, in the order of their points.
+	spreads []series.Spread
+	family  string
+	// width and rank are made at the first spread.
+	made        bool
+	width, rank pmetric.Metric
+}
+
+// at makes a spread's points while the series' point is at hand.
+func (s *skewMetrics) at(slot int, dp settable) {
+	if len(s.spreads) == 0 || s.spreads[0].Point != slot {
+		return
+	}
+	s.make()
+	s.point(s.width, dp).SetDoubleValue(s.spreads[0].Width)
+	s.point(s.rank, dp).SetIntValue(s.spreads[0].TPRank)
+	s.spreads = s.spreads[1:]
+}
+
+func newSkewMetrics(spreads []series.Spread) skewMetrics {
+	slices.SortFunc(spreads, func(x, y series.Spread) int { return cmp.Compare(x.Point, y.Point) })
+	return skewMetrics{spreads: spreads}
+}
+
+func (s *skewMetrics) make() {
+	if s.made {
+		return
+	}
+	s.made, s.width, s.rank = true, pmetric.NewMetric(), pmetric.NewMetric()
+	s.width.SetName(sglang.MetricRanksSkew)
+	s.width.SetDescription("Largest value over the tensor-parallel ranks less the smallest, in the family's unit.")
+	s.width.SetEmptyGauge()
+	s.rank.SetName(sglang.MetricRanksSkewRank)
+	s.rank.SetDescription("The tensor-parallel rank with the largest value.")
+	s.rank.SetEmptyGauge()
+}
+
+func (s *skewMetrics) point(m pmetric.Metric, of settable) pmetric.NumberDataPoint {
+	dp := m.Gauge().DataPoints().AppendEmpty()
+	of.Attributes().CopyTo(dp.Attributes())
+	for _, k := range [...]string{sglang.LabelTPRank, sglang.LabelMoEEPRank, sglang.LabelPID} {
+		dp.Attributes().Remove(k)
+	}
+	dp.Attributes().PutStr(sglang.LabelFamily, s.family)
+	dp.SetTimestamp(of.Timestamp())
+	return dp
+}
+
+func (s *skewMetrics) appendTo(rm pmetric.ResourceMetrics, scope string) {
+	if !s.made {
+		return
+	}
+	sm := rm.ScopeMetrics().AppendEmpty()
+	sm.Scope().SetName(scope)
+	s.width.MoveTo(sm.Metrics().AppendEmpty())
+	s.rank.MoveTo(sm.Metrics().AppendEmpty())
+}
