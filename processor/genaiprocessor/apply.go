@@ -1,0 +1,188 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+)
+
+// pin decides which decode steps fold: those whose summary has not left. Their
+// traces stay until the batch was taken.
+func (p *genaiProcessor) pin(b *batch, now time.Time) {
+	p.eachShard(b, func(s *shard, r *assembly.Record) {
+		if r.Kind != sglang.KindSlice || r.Stage != sglang.StageDecodeLoop {
+			return
+		}
+		r.Folded = s.table.Pin(r, now)
+		r.TooLate = !r.Folded
+	})
+}
+
+// cancel takes the pins back: the batch was not taken.
+func (p *genaiProcessor) cancel(b *batch, now time.Time) {
+	p.eachShard(b, func(s *shard, r *assembly.Record) {
+		s.table.Cancel(r)
+	})
+	p.settle(b, now)
+}
+
+// eachShard calls do for each record under the lock of its shard, each taken once.
+func (p *genaiProcessor) eachShard(b *batch, do func(*shard, *assembly.Record)) {
+	for k := range b.heads {
+		if b.heads[k] < 0 {
+			continue
+		}
+		s := &p.shards[k]
+		s.mu.Lock()
+		before := s.table.Bytes()
+		for i := b.heads[k]; i >= 0; i = b.next[i] {
+			do(s, &b.records[i])
+		}
+		p.heldBytes.Add(int64(s.table.Bytes() - before))
+		s.mu.Unlock()
+	}
+}
+
+// counts are what one batch adds to the counters.
+type counts struct {
+	folded, dropped int64
+	late, duplicate [4]int64
+}
+
+var kindNames = [4]string{"root", "thread", "slice", "step"}
+
+func kindIndex(r *assembly.Record) int {
+	switch {
+	case r.Kind == sglang.KindRoot:
+		return 0
+	case r.Kind == sglang.KindThread:
+		return 1
+	case r.Stage == sglang.StageDecodeLoop:
+		return 3
+	}
+	return 2
+}
+
+// apply records a batch that was taken, and lets complete requests leave.
+func (p *genaiProcessor) apply(b *batch, now time.Time) {
+	var c counts
+	p.eachShard(b, func(s *shard, r *assembly.Record) {
+		if r.Kind == sglang.KindForeign || r.Kind == sglang.KindRoom {
+			return
+		}
+		p.applyOne(s, r, now, &c)
+	})
+	p.settle(b, now)
+	p.tel.folded.add(c.folded)
+	p.tel.dropped.add(c.dropped)
+	for i, kind := range kindNames {
+		p.tel.late.add(kind, c.late[i])
+		p.tel.duplicates.add(kind, c.duplicate[i])
+	}
+}
+
+func (p *genaiProcessor) applyOne(s *shard, r *assembly.Record, now time.Time, c *counts) {
+	kind := kindIndex(r)
+	if kind == 3 && p.decodeLoop == decodeLoopDrop {
+		c.dropped++
+	}
+	if r.TooLate {
+		c.late[kind]++
+		return
+	}
+	switch s.table.Apply(r, now) {
+	case assembly.Duplicate:
+		c.duplicate[kind]++
+	case assembly.Late:
+		c.late[kind]++
+		p.passLate(r)
+	case assembly.LateQuiet:
+		p.passLate(r)
+	case assembly.Taken:
+		if r.Folded {
+			c.folded++
+		}
+	}
+}
+
+// passLate sends a decode_forward on whose request has left while it was taken out.
+func (p *genaiProcessor) passLate(r *assembly.Record) {
+	if h, ok := r.Payload.(*held); ok {
+		p.out.put(h)
+	}
+}
+
+const maxEngines = 1000
+
+// noteEngine remembers that an engine exists, so that its gauge can show 0.
+func (p *genaiProcessor) noteEngine(engine string) {
+	p.enginesMu.RLock()
+	_, seen := p.engines[engine]
+	p.enginesMu.RUnlock()
+	if seen {
+		return
+	}
+	p.enginesMu.Lock()
+	defer p.enginesMu.Unlock()
+	if len(p.engines) < maxEngines {
+		p.engines[engine] = struct{}{}
+	}
+}
+
+// settle lets the requests of a batch's traces leave that are complete, and the
+// oldest ones where too much is held.
+func (p *genaiProcessor) settle(b *batch, now time.Time) {
+	var left []assembly.Left
+	take := func(l assembly.Left) { left = append(left, l) }
+	var last assembly.TraceID
+	var first *shard
+	p.eachShard(b, func(s *shard, r *assembly.Record) {
+		if s != first || r.Trace != last {
+			s.table.Settle(r.Trace, now, take)
+		}
+		first, last = s, r.Trace
+		if p.over(s) {
+			s.table.Evict(assembly.WhyLimit, now, take)
+		}
+	})
+	p.leave(left, now)
+}
+
+func (p *genaiProcessor) over(s *shard) bool {
+	return p.heldBytes.Load() > p.maxBytes || s.table.Traces() > p.maxTraces
+}
+
+// expire lets leave what has waited long enough.
+func (p *genaiProcessor) expire(now time.Time) {
+	for i := range p.shards {
+		p.eachTable(i, now, func(t *assembly.Table, take func(assembly.Left)) { t.Expire(now, take) })
+	}
+	p.expireHalves(now, false)
+}
+
+// releaseAll lets everything leave.
+func (p *genaiProcessor) releaseAll(now time.Time) {
+	for i := range p.shards {
+		p.eachTable(i, now, func(t *assembly.Table, take func(assembly.Left)) {
+			for t.Evict(assembly.WhyShutdown, now, take) {
+			}
+		})
+	}
+	p.expireHalves(now, true)
+}
+
+func (p *genaiProcessor) eachTable(i int, now time.Time, do func(*assembly.Table, func(assembly.Left))) {
+	var left []assembly.Left
+	s := &p.shards[i]
+	s.mu.Lock()
+	before := s.table.Bytes()
+	do(s.table, func(l assembly.Left) { left = append(left, l) })
+	p.heldBytes.Add(int64(s.table.Bytes() - before))
+	s.mu.Unlock()
+	p.leave(slices.Clip(left), now)
+}

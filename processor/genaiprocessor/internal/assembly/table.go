@@ -1,0 +1,370 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package assembly
+
+import (
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+// Limits bound a table.
+type Limits struct {
+	// Wait is how long a root waits for its threads, and a decode_forward for its root.
+	Wait time.Duration
+	// MaxAge is how long numbers wait for a root.
+	MaxAge time.Duration
+	// WorstSteps is how many slow steps each request remembers.
+	WorstSteps int
+}
+
+// Why a request or a span left before all was there.
+type Why string
+
+// Reasons of an early release.
+const (
+	WhyWait     Why = "wait"
+	WhyLimit    Why = "limit"
+	WhyShutdown Why = "shutdown"
+	WhyMaxAge   Why = "max_age"
+	WhyNoRoot   Why = "no_root"
+)
+
+// Left is a request that left, or spans without one.
+type Left struct {
+	// Request is nil for decode_forward spans that leave without their root.
+	Request *Request
+	Folded  []FoldedSteps
+	// Why is "" for a request that left because it was complete.
+	Why Why
+}
+
+type timer struct {
+	at    time.Time
+	trace TraceID
+	node  uint64
+}
+
+// Table holds the traces of one shard. Its owner locks it.
+type Table struct {
+	limits Limits
+	traces map[TraceID]*Trace
+	// timers are in order of their time: the wait is constant.
+	timers []timer
+	// oldest and newest end a list of all traces in order of their creation.
+	oldest, newest *Trace
+
+	done    tombs
+	bytes   int
+	scratch []int32
+}
+
+// NewTable returns an empty table.
+func NewTable(limits Limits) *Table {
+	return &Table{limits: limits, traces: make(map[TraceID]*Trace), done: newTombs(limits.Wait)}
+}
+
+// Bytes is about what the table holds, Traces how many traces.
+func (t *Table) Bytes() int { return t.bytes }
+
+// Traces is the number of traces held.
+func (t *Table) Traces() int { return len(t.traces) }
+
+// Pin keeps a record's trace until the record is applied or cancelled: it is on
+// its way to the next consumer. It reports false if the record's request has
+// left; then nothing is pinned.
+func (t *Table) Pin(r *Record, now time.Time) bool {
+	if t.hasLeft(r, now) != Taken {
+		return false
+	}
+	tr := t.trace(r.Trace, now)
+	if i, ok := tr.index[r.Parent]; ok && tr.nodes[i].x != nil && tr.nodes[i].x.left {
+		t.dropEmpty(tr)
+		return false
+	}
+	tr.pins++
+	r.pinned = tr
+	return true
+}
+
+// Cancel takes a pin back.
+func (t *Table) Cancel(r *Record) {
+	if tr := r.pinned; tr != nil {
+		r.pinned = nil
+		tr.pins--
+		t.dropEmpty(tr)
+	}
+}
+
+func (t *Table) trace(id TraceID, now time.Time) *Trace {
+	tr := t.traces[id]
+	if tr == nil {
+		tr = newTrace(id, now)
+		t.traces[id] = tr
+		t.enlist(tr)
+		t.bytes += tr.bytes
+	}
+	return tr
+}
+
+func (t *Table) dropEmpty(tr *Trace) {
+	if tr.live() == 0 && tr.pins == 0 && !tr.gone {
+		t.forget(tr)
+	}
+}
+
+func (t *Table) forget(tr *Trace) {
+	tr.gone = true
+	t.bytes -= tr.bytes
+	delete(t.traces, tr.id)
+	if tr.older != nil {
+		tr.older.newer = tr.newer
+	} else {
+		t.oldest = tr.newer
+	}
+	if tr.newer != nil {
+		tr.newer.older = tr.older
+	} else {
+		t.newest = tr.older
+	}
+	tr.older, tr.newer = nil, nil
+}
+
+func (t *Table) enlist(tr *Trace) {
+	tr.older = t.newest
+	if t.newest != nil {
+		t.newest.newer = tr
+	} else {
+		t.oldest = tr
+	}
+	t.newest = tr
+}
+
+// Apply records a span.
+func (t *Table) Apply(r *Record, now time.Time) Outcome {
+	if tr := r.pinned; tr != nil {
+		r.pinned = nil
+		tr.pins--
+	} else if o := t.hasLeft(r, now); o != Taken {
+		return o
+	}
+	tr := t.trace(r.Trace, now)
+	before := tr.bytes
+	defer func() { t.bytes += tr.bytes - before }()
+	if r.Engine != "" {
+		tr.engine = r.Engine
+	}
+	if !t.record(tr, r, now) {
+		return Duplicate
+	}
+	return Taken
+}
+
+func (t *Table) record(tr *Trace, r *Record, now time.Time) bool {
+	switch {
+	case r.Kind == sglang.KindSlice && r.Stage == sglang.StageDecodeLoop:
+		return tr.addStep(r, t.limits.WorstSteps)
+	case r.Kind == sglang.KindSlice && !hasNumbers(r.Stage):
+		return tr.addOther(r)
+	}
+	first := tr.add(r, now)
+	if first && (r.Kind == sglang.KindRoot || r.Payload != nil || r.Kind == sglang.KindThread) {
+		t.timers = append(t.timers, timer{at: now.Add(t.limits.Wait), trace: r.Trace, node: r.ID})
+	}
+	return first
+}
+
+// hasNumbers: these stages come once per step and say nothing of the request's time.
+func hasNumbers(s sglang.Stage) bool {
+	switch s {
+	case sglang.StageSpecDraft, sglang.StageSpecVerify, sglang.StageSpecDraftExtend, sglang.StageRunBatchCPU:
+		return false
+	}
+	return true
+}
+
+func (t *Table) hasLeft(r *Record, now time.Time) Outcome {
+	o := t.done.find(r, now)
+	if o != Taken && r.Kind == sglang.KindRoot {
+		return Duplicate
+	}
+	return o
+}
+
+// Settle hands over the requests of a trace that are complete.
+func (t *Table) Settle(id TraceID, now time.Time, take func(Left)) {
+	tr := t.traces[id]
+	if tr == nil || tr.pins > 0 {
+		return
+	}
+	for k := 0; k < len(tr.roots); {
+		root := tr.roots[k]
+		tree, status := t.judge(tr, root)
+		if status != sglang.CompletenessComplete && !tr.nodes[root].x.root.Done {
+			k++
+			continue
+		}
+		t.release(tr, tree, status, "", now, take)
+	}
+}
+
+func (t *Table) judge(tr *Trace, root int32) (*tree, string) {
+	tree := tr.collect(root, t.scratch)
+	t.scratch = tree.nodes[:0]
+	tr.judge(&tree)
+	return &tree, tr.completeness(&tree)
+}
+
+// release takes a request out of the table.
+func (t *Table) release(tr *Trace, tree *tree, status string, why Why, now time.Time, take func(Left)) {
+	before := tr.bytes
+	root := &tr.nodes[tree.root]
+	request := tr.request(tree, status)
+	if !request.Root.Done || len(request.Folded) > 0 {
+		take(Left{Request: request, Why: why})
+	}
+	t.done.add(tr, tree, root.x.root.Done, now)
+	for k, i := range tr.roots {
+		if i == tree.root {
+			tr.roots = append(tr.roots[:k], tr.roots[k+1:]...)
+			break
+		}
+	}
+	tr.remove(tree.nodes)
+	t.bytes += tr.bytes - before
+	t.dropEmpty(tr)
+}
+
+// Expire hands over what has waited long enough.
+func (t *Table) Expire(now time.Time, take func(Left)) {
+	for len(t.timers) > 0 && !t.timers[0].at.After(now) {
+		due := t.timers[0]
+		t.timers = t.timers[1:]
+		if tr := t.traces[due.trace]; tr != nil {
+			t.fire(tr, due, now, take)
+		}
+	}
+	for tr := t.oldest; tr != nil && tr.pins == 0 && now.Sub(tr.created) >= t.limits.MaxAge; tr = t.oldest {
+		t.dissolve(tr, WhyMaxAge, now, take)
+	}
+}
+
+func (t *Table) fire(tr *Trace, due timer, now time.Time, take func(Left)) {
+	i, ok := tr.index[due.node]
+	if !ok || tr.nodes[i].x == nil {
+		return
+	}
+	x := tr.nodes[i].x
+	switch {
+	case tr.pins > 0:
+		t.timers = append(t.timers, timer{at: now.Add(t.limits.Wait), trace: due.trace, node: due.node})
+	case x.root != nil:
+		tree, status := t.judge(tr, i)
+		t.release(tr, tree, status, WhyWait, now, take)
+	case len(tr.roots) > 0: // leaves with a root, or when that root's time comes
+		t.rearm(tr, due, now)
+	case x.payload != nil:
+		t.bytes -= payloadBytes(x.payload)
+		tr.bytes -= payloadBytes(x.payload)
+		take(Left{Why: WhyNoRoot, Folded: []FoldedSteps{{DecodeForward: x.payload, Sum: x.sum, Primary: true}}})
+		x.payload, x.left = nil, true
+	case x.thread != nil && x.thread.Process == sglang.ProcessScheduler:
+		t.close(tr, i, take)
+	}
+}
+
+// close notes that the scheduler is done with a request whose root has not come.
+func (t *Table) close(tr *Trace, thread int32, take func(Left)) {
+	place := tr.index[tr.nodes[thread].parent]
+	if place == 0 || tr.nodes[place].seen {
+		return
+	}
+	before := tr.bytes
+	if x := tr.extra(place); !x.left {
+		x.left = true
+		take(Left{Why: WhyNoRoot})
+	}
+	t.bytes += tr.bytes - before
+}
+
+func (t *Table) rearm(tr *Trace, due timer, now time.Time) {
+	if x := tr.nodes[tr.index[due.node]].x; x.payload != nil {
+		t.timers = append(t.timers, timer{at: now.Add(t.limits.Wait), trace: due.trace, node: due.node})
+	}
+}
+
+// dissolve lets go of a whole trace: its roots leave as they are, its
+// decode_forward spans without a root, its numbers are forgotten.
+func (t *Table) dissolve(tr *Trace, why Why, now time.Time, take func(Left)) {
+	for len(tr.roots) > 0 {
+		tree, status := t.judge(tr, tr.roots[0])
+		t.release(tr, tree, status, why, now, take)
+	}
+	if tr.gone {
+		return
+	}
+	var rest []FoldedSteps
+	for _, i := range tr.index {
+		if x := tr.nodes[i].x; x != nil && !x.left && (x.payload != nil || x.folded) {
+			rest = append(rest, FoldedSteps{DecodeForward: x.payload, Sum: x.sum, Primary: true})
+		}
+	}
+	take(Left{Why: why, Folded: rest})
+	t.forget(tr)
+}
+
+// Evict dissolves the oldest trace; false if there is none to let go.
+func (t *Table) Evict(why Why, now time.Time, take func(Left)) bool {
+	for tr := t.oldest; tr != nil; tr = tr.newer {
+		if tr.pins == 0 {
+			t.dissolve(tr, why, now, take)
+			return true
+		}
+	}
+	return false
+}
+
+// Open calls see for each trace with requests whose root has not come and whose
+// scheduler is not known to be done: how many, and since when.
+func (t *Table) Open(see func(engine string, requests int, since time.Time)) {
+	for _, tr := range t.traces {
+		if n := tr.open(); n > 0 {
+			see(tr.engine, n, tr.created)
+		}
+	}
+}
+
+func (t *Trace) open() int {
+	requests, closed := 0, 0
+	for _, i := range t.index {
+		if n := &t.nodes[i]; !n.seen && t.isRootPlace(n) {
+			requests++
+			if n.x != nil && n.x.left {
+				closed++
+			}
+		}
+	}
+	if requests == 0 && len(t.roots) == 0 && t.live() > 0 {
+		return 1
+	}
+	return requests - closed
+}
+
+func (t *Trace) isRootPlace(n *node) bool {
+	for c := n.kids; c != 0; c = t.nodes[c].sibling {
+		if t.nodes[c].kind == sglang.KindThread {
+			return true
+		}
+	}
+	return false
+}
+
+// Roots is the number of roots held.
+func (t *Table) Roots() int {
+	n := 0
+	for _, tr := range t.traces {
+		n += len(tr.roots)
+	}
+	return n
+}

@@ -1,0 +1,274 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package assembly
+
+import (
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/steps"
+)
+
+// node is a span, or the place of one that others name and that has not come.
+// Indices are into Trace.nodes; 0 is none.
+type node struct {
+	id, parent, link    uint64
+	start, end          int64
+	kids, sibling       int32
+	linkers, nextLinker int32
+	mark                uint32
+	kind                sglang.SpanKind
+	stage               sglang.Stage
+	seen                bool
+	x                   *extra
+}
+
+// extra is what few nodes have.
+type extra struct {
+	root   *Root
+	thread *Thread
+	// ranks are those of the resource that named this span first.
+	ranks sglang.Ranks
+	sum   *steps.Sum
+	// folded: the steps in sum left the stream and must be written on a span.
+	folded bool
+	// left: a decode_forward went on without its root, and later steps pass; on
+	// the place of a root, that its scheduler is done.
+	left         bool
+	payload      Payload
+	foldedBefore int64
+	// others are slices without numbers, kept as ids to count each once.
+	others   map[uint64]struct{}
+	retracts []int64
+	arrived  time.Time
+}
+
+func (n *node) thread() *Thread {
+	if n.x == nil {
+		return nil
+	}
+	return n.x.thread
+}
+
+// Trace is what is held of one trace.
+type Trace struct {
+	id     TraceID
+	engine string
+	nodes  []node
+	index  map[uint64]int32
+	free   []int32
+	// roots are the nodes of roots that wait.
+	roots   []int32
+	created time.Time
+	// pins are batches on their way to the next consumer that will add to it.
+	pins int
+	gone bool
+	// older and newer belong to the table's list.
+	older, newer *Trace
+	epoch        uint32
+	bytes        int
+}
+
+const (
+	traceBytes = 400
+	nodeBytes  = 160
+	extraBytes = 160
+	otherBytes = 24
+)
+
+func newTrace(id TraceID, now time.Time) *Trace {
+	return &Trace{
+		id: id, created: now, bytes: traceBytes,
+		nodes: make([]node, 1, 12), index: make(map[uint64]int32, 12),
+	}
+}
+
+func (t *Trace) live() int { return len(t.index) }
+
+// ensure returns the node with the id, a new and unseen one if there is none.
+func (t *Trace) ensure(id uint64) int32 {
+	if i, ok := t.index[id]; ok {
+		return i
+	}
+	var i int32
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else {
+		i = int32(len(t.nodes))
+		t.nodes = append(t.nodes, node{})
+	}
+	t.nodes[i] = node{id: id}
+	t.index[id] = i
+	t.bytes += nodeBytes
+	return i
+}
+
+func (t *Trace) extra(i int32) *extra {
+	if t.nodes[i].x == nil {
+		t.nodes[i].x = &extra{ranks: sglang.NoRanks}
+		t.bytes += extraBytes
+	}
+	return t.nodes[i].x
+}
+
+// add records a span other than a decode step. It reports false for a copy.
+func (t *Trace) add(r *Record, now time.Time) bool {
+	i := t.ensure(r.ID)
+	if t.nodes[i].seen {
+		t.replace(i, r)
+		return false
+	}
+	n := &t.nodes[i]
+	n.seen, n.kind, n.stage, n.start, n.end = true, r.Kind, r.Stage, r.Start, r.End
+	if r.Kind == sglang.KindRoot {
+		n.parent = r.Parent
+	} else {
+		t.attach(i, r)
+	}
+	t.addExtra(i, r, now)
+	return true
+}
+
+func (t *Trace) attach(i int32, r *Record) {
+	if r.Parent != 0 && r.Parent != r.ID {
+		p := t.ensure(r.Parent)
+		t.nodes[i].parent = r.Parent
+		t.nodes[i].sibling, t.nodes[p].kids = t.nodes[p].kids, i
+		t.noteRanks(p, r.Ranks)
+	}
+	if r.Link != 0 && r.Link != r.ID && r.Kind == sglang.KindSlice {
+		l := t.ensure(r.Link)
+		t.nodes[i].link = r.Link
+		t.nodes[i].nextLinker, t.nodes[l].linkers = t.nodes[l].linkers, i
+	}
+}
+
+func (t *Trace) noteRanks(i int32, ranks sglang.Ranks) {
+	if t.nodes[i].seen || ranks == sglang.NoRanks || ranks == (sglang.Ranks{}) {
+		return
+	}
+	t.extra(i).ranks = ranks
+}
+
+func (t *Trace) addExtra(i int32, r *Record, now time.Time) {
+	switch {
+	case r.Root != nil:
+		x := t.extra(i)
+		x.root, x.arrived = r.Root, now
+		t.roots = append(t.roots, i)
+		t.bytes += payloadBytes(r.Root.Payload)
+	case r.Thread != nil:
+		t.extra(i).thread = r.Thread
+	case r.Payload != nil || r.FoldedBefore > 0 || len(r.Retracts) > 0:
+		x := t.extra(i)
+		x.payload, x.foldedBefore, x.retracts, x.arrived = r.Payload, r.FoldedBefore, r.Retracts, now
+		t.bytes += payloadBytes(r.Payload)
+	}
+}
+
+func payloadBytes(p Payload) int {
+	if p == nil {
+		return 0
+	}
+	return p.Bytes()
+}
+
+// replace takes the later copy of a held span: the sender sent it again.
+func (t *Trace) replace(i int32, r *Record) {
+	x := t.nodes[i].x
+	switch {
+	case x == nil:
+	case r.Root != nil && x.root != nil && r.Root.Payload != nil:
+		t.bytes += payloadBytes(r.Root.Payload) - payloadBytes(x.root.Payload)
+		x.root = r.Root
+	case r.Payload != nil && x.payload != nil:
+		t.bytes += payloadBytes(r.Payload) - payloadBytes(x.payload)
+		x.payload = r.Payload
+	}
+}
+
+// addStep takes a decode step in; false for a copy.
+func (t *Trace) addStep(r *Record, worst int) bool {
+	p := t.ensure(r.Parent)
+	t.noteRanks(p, r.Ranks)
+	x := t.extra(p)
+	if x.sum == nil {
+		x.sum = &steps.Sum{Worst: worst}
+		t.bytes += x.sum.Bytes()
+	}
+	before := x.sum.Bytes()
+	first := x.sum.Add(r.Step)
+	if first {
+		x.retracts = append(x.retracts, r.Retracts...)
+	}
+	t.bytes += x.sum.Bytes() - before
+	x.folded = x.folded || r.Folded
+	return first
+}
+
+// addOther counts a slice that has no numbers.
+func (t *Trace) addOther(r *Record) bool {
+	p := t.ensure(r.Parent)
+	t.noteRanks(p, r.Ranks)
+	x := t.extra(p)
+	if x.others == nil {
+		x.others = make(map[uint64]struct{})
+	}
+	if _, known := x.others[r.ID]; known {
+		return false
+	}
+	x.others[r.ID] = struct{}{}
+	t.bytes += otherBytes
+	return true
+}
+
+// remove forgets nodes that collect returned.
+func (t *Trace) remove(nodes []int32) {
+	t.epoch++
+	for _, i := range nodes {
+		t.nodes[i].mark = t.epoch
+	}
+	for _, i := range nodes {
+		t.unlink(i)
+		t.bytes -= nodeBytes + t.extraSize(i)
+		delete(t.index, t.nodes[i].id)
+	}
+	for _, i := range nodes {
+		t.nodes[i] = node{}
+		t.free = append(t.free, i)
+	}
+}
+
+// unlink takes a node out of lists of nodes that stay.
+func (t *Trace) unlink(i int32) {
+	if p, ok := t.index[t.nodes[i].parent]; ok && t.nodes[p].mark != t.epoch {
+		at := &t.nodes[p].kids
+		for *at != 0 && *at != i {
+			at = &t.nodes[*at].sibling
+		}
+		*at = t.nodes[i].sibling
+	}
+	if l, ok := t.index[t.nodes[i].link]; ok && t.nodes[l].mark != t.epoch {
+		at := &t.nodes[l].linkers
+		for *at != 0 && *at != i {
+			at = &t.nodes[*at].nextLinker
+		}
+		*at = t.nodes[i].nextLinker
+	}
+}
+
+func (t *Trace) extraSize(i int32) int {
+	x := t.nodes[i].x
+	if x == nil {
+		return 0
+	}
+	size := extraBytes + otherBytes*len(x.others) + payloadBytes(x.payload)
+	if x.root != nil {
+		size += payloadBytes(x.root.Payload)
+	}
+	if x.sum != nil {
+		size += x.sum.Bytes()
+	}
+	return size
+}

@@ -1,0 +1,243 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package steps sums up the decode steps of one request (one decode_loop span
+// each) in a few numbers, in any order of arrival and once per step.
+package steps // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/steps"
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	// maxExact durations are kept one by one; percentiles of longer requests
+	// come from a histogram whose bounds are growth apart.
+	maxExact = 8192
+	growth   = 1.005
+	maxBins  = 8192
+	// maxNumber bounds the bitmap of step numbers to 16 KiB.
+	maxNumber = 1 << 17
+
+	// NoNumber is the number of a step without one (releases before 0.5.6).
+	NoNumber = -1
+)
+
+// Step is one decode iteration; times in nanoseconds since the epoch.
+type Step struct {
+	// Number counts the iterations of a request from 0, across retractions.
+	Number     int64
+	Start, End int64
+	// BatchID and BatchSize are of the batch that was scheduled in the step;
+	// zero if unknown.
+	BatchID   [8]byte
+	BatchSize int32
+}
+
+// Duration is never negative.
+func (s Step) Duration() int64 { return max(0, s.End-s.Start) }
+
+// Sum takes steps in. The zero value is empty and ready, once Worst is set.
+type Sum struct {
+	// Worst is how many of the slowest steps to remember.
+	Worst int
+
+	count         int
+	sum, min, max int64
+	durations     []float32
+	bins          map[int32]uint32
+	numbers       []uint64
+	starts        map[int64]struct{}
+	worst         []Step
+	ends          [2]int64
+	first, last   int64
+}
+
+// FirstMarked is the number of the first step whose end is kept: the front end
+// of an engine without metrics hears of a non-streaming request first at its
+// 50th token. The prefill gives the first token, so it comes of step 48; one
+// more is kept for engines that count from the first step.
+const FirstMarked = 48
+
+// Add takes a step in and reports whether it is a first copy: a span that was
+// sent again counts once.
+func (s *Sum) Add(step Step) bool {
+	if !s.mark(step) {
+		return false
+	}
+	d := step.Duration()
+	if s.count == 0 || d < s.min {
+		s.min = d
+	}
+	if s.count == 0 || step.Start < s.first {
+		s.first = step.Start
+	}
+	s.last = max(s.last, step.End)
+	s.max = max(s.max, d)
+	s.sum += d
+	s.count++
+	s.keepDuration(d)
+	s.keepWorst(step)
+	if i := step.Number - FirstMarked; i >= 0 && i < int64(len(s.ends)) {
+		s.ends[i] = step.End
+	}
+	return true
+}
+
+// Has reports whether the step was taken in before.
+func (s *Sum) Has(step Step) bool {
+	if step.Number < 0 || step.Number >= maxNumber {
+		_, known := s.starts[step.Start]
+		return known
+	}
+	word := int(step.Number / 64)
+	return word < len(s.numbers) && s.numbers[word]&(1<<(step.Number%64)) != 0
+}
+
+func (s *Sum) mark(step Step) bool {
+	if s.Has(step) {
+		return false
+	}
+	if step.Number < 0 || step.Number >= maxNumber {
+		if s.starts == nil {
+			s.starts = make(map[int64]struct{})
+		}
+		s.starts[step.Start] = struct{}{}
+		return true
+	}
+	word := int(step.Number / 64)
+	for len(s.numbers) <= word {
+		s.numbers = append(s.numbers, 0)
+	}
+	s.numbers[word] |= 1 << (step.Number % 64)
+	return true
+}
+
+// keepDuration: float32 holds durations to 16 ms exactly, longer ones to 1 in 10 million.
+func (s *Sum) keepDuration(d int64) {
+	if s.bins != nil {
+		s.bins[bin(float64(d))]++
+		return
+	}
+	s.durations = append(s.durations, float32(d))
+	if len(s.durations) <= maxExact {
+		return
+	}
+	s.bins = make(map[int32]uint32)
+	for _, d := range s.durations {
+		s.bins[bin(float64(d))]++
+	}
+	s.durations = nil
+}
+
+func bin(d float64) int32 {
+	if d < 1 {
+		return 0
+	}
+	return min(maxBins, int32(math.Log(d)/math.Log(growth)))
+}
+
+func (s *Sum) keepWorst(step Step) {
+	if s.Worst <= 0 {
+		return
+	}
+	if len(s.worst) == s.Worst && slower(step, s.worst[len(s.worst)-1]) >= 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(s.worst, step, func(a, b Step) int { return slower(a, b) })
+	if len(s.worst) == s.Worst {
+		s.worst = s.worst[:s.Worst-1]
+	}
+	s.worst = slices.Insert(s.worst, at, step)
+}
+
+// slower orders steps: the slowest first, then the earliest.
+func slower(a, b Step) int {
+	if c := cmp.Compare(b.Duration(), a.Duration()); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Start, b.Start); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Number, b.Number)
+}
+
+// Count is the number of steps taken in.
+func (s *Sum) Count() int {
+	if s == nil {
+		return 0
+	}
+	return s.count
+}
+
+// MarkedEnds are the ends of the steps FirstMarked and FirstMarked+1, 0 if not seen.
+func (s *Sum) MarkedEnds() [2]int64 {
+	if s == nil {
+		return [2]int64{}
+	}
+	return s.ends
+}
+
+// Extent is the start of the first step and the end of the last.
+func (s *Sum) Extent() (start, end int64) {
+	if s == nil {
+		return 0, 0
+	}
+	return s.first, s.last
+}
+
+// Bytes is about what the sum holds in memory.
+func (s *Sum) Bytes() int {
+	const header, perStep, perEntry = 200, 48, 16
+	return header + 4*cap(s.durations) + 8*cap(s.numbers) + perStep*cap(s.worst) +
+		perEntry*(len(s.bins)+len(s.starts))
+}
+
+// Summary is what all steps say together; durations in nanoseconds.
+type Summary struct {
+	Count         int
+	Sum, Min, Max int64
+	P50, P95, P99 int64
+	// Worst are the slowest steps in the order of their start.
+	Worst []Step
+}
+
+// Summary sums up. Percentiles are of the nearest rank; exact up to 8192 steps,
+// within 0.5 % beyond.
+func (s *Sum) Summary() Summary {
+	out := Summary{Count: s.count, Sum: s.sum, Min: s.min, Max: s.max}
+	if s.count == 0 {
+		return out
+	}
+	at := s.quantiles()
+	out.P50, out.P95, out.P99 = at(0.50), at(0.95), at(0.99)
+	out.Worst = slices.Clone(s.worst)
+	slices.SortFunc(out.Worst, func(a, b Step) int { return cmp.Compare(a.Start, b.Start) })
+	return out
+}
+
+func (s *Sum) quantiles() func(q float64) int64 {
+	rank := func(q float64) int { return max(1, int(math.Ceil(q*float64(s.count)))) }
+	if s.bins == nil {
+		sorted := slices.Clone(s.durations)
+		slices.Sort(sorted)
+		return func(q float64) int64 { return s.clamp(int64(sorted[rank(q)-1])) }
+	}
+	keys := make([]int32, 0, len(s.bins))
+	for k := range s.bins {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return func(q float64) int64 {
+		left := rank(q)
+		for _, k := range keys {
+			if left -= int(s.bins[k]); left <= 0 {
+				return s.clamp(int64(math.Pow(growth, float64(k)+0.5)))
+			}
+		}
+		return s.max
+	}
+}
+
+func (s *Sum) clamp(d int64) int64 { return min(max(d, s.min), s.max) }

@@ -1,0 +1,131 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/pdjoin"
+)
+
+// halfValue is what the join needs of a half. root is nil once it left.
+type halfValue struct {
+	root   *rootSpan
+	result latency.Result
+}
+
+// Outcomes of a half.
+const (
+	outcomeJoined      = "joined"
+	outcomeUnjoined    = "unjoined"
+	outcomeNotJoinable = "not_joinable"
+)
+
+func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result latency.Result, now time.Time) {
+	h := &pdjoin.Half{
+		Trace: q.Trace, Root: q.RootID, Decode: root.role == sglang.RoleDecode,
+		Room: root.room, External: root.external,
+		Value: &halfValue{root: root, result: result},
+	}
+	if !root.joinable() {
+		p.putAlone(root, outcomeNotJoinable)
+		return
+	}
+	p.joinMu.Lock()
+	pair, kept := p.join.Offer(h, now)
+	p.joinMu.Unlock()
+	switch {
+	case pair != nil:
+		p.putPair(h, pair)
+	case !kept:
+		p.putAlone(root, outcomeUnjoined)
+	case p.pdWait == 0:
+		p.expireHalves(now, false)
+	default:
+		p.heldBytes.Add(int64(root.bytes))
+	}
+}
+
+func (p *genaiProcessor) putAlone(root *rootSpan, outcome string) {
+	root.span().Attributes().PutBool(sglang.AttrPDJoined, false)
+	p.tel.pdHalves.add(outcome, 1)
+	p.out.put(&root.held)
+}
+
+// putPair completes both halves. One that waited was taken out of the join, so
+// that no one else has it.
+func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half) {
+	a, b := fresh.Value.(*halfValue), waiting.Value.(*halfValue)
+	if waiting.Held && p.pdWait > 0 {
+		p.heldBytes.Add(-int64(b.root.bytes))
+	}
+	decode, prefill := a, b
+	if !fresh.Decode {
+		decode, prefill = b, a
+	}
+	if decode.root != nil {
+		latency.Join(&decode.result, &prefill.result)
+		writeJoined(decode)
+	}
+	p.putJoined(a, waiting)
+	p.putJoined(b, fresh)
+}
+
+// putJoined marks a half, links it to its peer and sends it on, unless it has left.
+func (p *genaiProcessor) putJoined(v *halfValue, peer *pdjoin.Half) {
+	if v.root == nil {
+		return
+	}
+	var spanID pcommon.SpanID
+	putSpanID(&spanID, peer.Root)
+	span := v.root.span()
+	link := span.Links().AppendEmpty()
+	link.SetTraceID(pcommon.TraceID(peer.Trace))
+	link.SetSpanID(spanID)
+	attrs := span.Attributes()
+	attrs.PutBool(sglang.AttrPDJoined, true)
+	attrs.PutStr(sglang.AttrPDPeerTraceID, pcommon.TraceID(peer.Trace).String())
+	attrs.PutStr(sglang.AttrPDPeerSpanID, spanID.String())
+	p.tel.pdHalves.add(outcomeJoined, 1)
+	p.out.put(&v.root.held)
+}
+
+// writeJoined puts what only both halves know on the decode root.
+func writeJoined(v *halfValue) {
+	w := rootWriter{attrs: v.root.span().Attributes(), root: v.root, result: &v.result}
+	if !v.result.Queue.Known {
+		w.attrs.Remove(sglang.AttrLatencyInQueue)
+	}
+	w.seconds(sglang.AttrLatencyTTFT, v.result.TTFT)
+	w.seconds(sglang.AttrLatencyE2E, v.result.E2E)
+	w.seconds(sglang.AttrLatencyInQueue, v.result.Queue)
+	w.seconds(sglang.AttrFirstTokenAtScheduler, v.result.FirstTokenAtScheduler)
+	w.seconds(sglang.AttrKVTransfer, v.result.KVTransfer)
+	w.seconds(sglang.AttrBootstrap, v.result.Bootstrap)
+	w.budget(true)
+}
+
+// expireHalves sends halves on whose other half did not come. Their numbers stay
+// in the join for a while.
+func (p *genaiProcessor) expireHalves(now time.Time, all bool) {
+	var alone []*rootSpan
+	p.joinMu.Lock()
+	p.join.Expire(now, all, func(h *pdjoin.Half) {
+		v := h.Value.(*halfValue)
+		alone = append(alone, v.root)
+		v.root = nil
+	})
+	p.joinMu.Unlock()
+	for _, root := range alone {
+		if p.pdWait > 0 {
+			p.heldBytes.Add(-int64(root.bytes))
+		}
+		p.putAlone(root, outcomeUnjoined)
+	}
+}

@@ -1,0 +1,187 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/processor"
+
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/pdjoin"
+)
+
+const shardCount = 16
+
+// shard is the state of the traces whose id falls to it.
+type shard struct {
+	mu    sync.Mutex
+	table *assembly.Table // guarded by mu
+}
+
+type genaiProcessor struct {
+	next       consumer.Traces
+	tel        *telemetry
+	decodeLoop string
+	replace    bool
+	normalize  bool
+	pdWait     time.Duration
+	wait       time.Duration
+	// maxBytes bounds what the shards hold, maxTraces how many traces each may have.
+	maxBytes  int64
+	maxTraces int
+
+	shards    [shardCount]shard
+	heldBytes atomic.Int64
+	out       *outbox
+	joinMu    sync.Mutex
+	join      *pdjoin.Table // guarded by joinMu
+	enginesMu sync.RWMutex
+	// engines are the engine ids seen, at most maxEngines; guarded by enginesMu.
+	engines map[string]struct{}
+
+	batches sync.Pool
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+var _ processor.Traces = (*genaiProcessor)(nil)
+
+func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*genaiProcessor, error) {
+	tel, err := newTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	maxBytes := cfg.MaxHeldMiB << 20
+	p := &genaiProcessor{
+		next: next, tel: tel,
+		decodeLoop: cfg.DecodeLoop,
+		replace:    cfg.Semconv == semconvReplace,
+		normalize:  cfg.SpanNames == namesNormalize,
+		pdWait:     cfg.PDWait, wait: cfg.Wait,
+		maxBytes:  int64(maxBytes) * 3 / 4,
+		maxTraces: max(1, cfg.MaxRequests/shardCount),
+		out:       newOutbox(next, maxBytes/4, tel),
+		join:      pdjoin.New(pdjoin.Limits{Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: cfg.MaxRequests}),
+		engines:   make(map[string]struct{}),
+		batches:   sync.Pool{New: func() any { return &batch{} }},
+	}
+	for i := range p.shards {
+		p.shards[i].table = assembly.NewTable(assembly.Limits{
+			Wait: cfg.Wait, MaxAge: cfg.MaxRequestAge, WorstSteps: cfg.WorstSteps,
+		})
+	}
+	return p, p.observe()
+}
+
+// Capabilities: spans are renamed, completed and taken out.
+func (p *genaiProcessor) Capabilities() consumer.Capabilities {
+	return consumer.Capabilities{MutatesData: true}
+}
+
+// Start begins to hand held spans on.
+func (p *genaiProcessor) Start(context.Context, component.Host) error {
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.done.Go(func() { p.out.run(ctx) })
+	p.done.Go(func() { p.tick(ctx) })
+	return nil
+}
+
+// Shutdown lets everything held leave, as long as ctx allows.
+func (p *genaiProcessor) Shutdown(ctx context.Context) error {
+	if p.stop == nil {
+		p.tel.builder.Shutdown()
+		return nil
+	}
+	p.stop()
+	p.stop = nil
+	p.done.Wait()
+	p.releaseAll(time.Now())
+	p.out.flush(ctx)
+	p.out.discard()
+	p.tel.builder.Shutdown()
+	return nil
+}
+
+// errBusy makes the sender try again.
+var errBusy = errors.New("genai: the next consumer does not take the spans held; max_held_mib reached")
+
+// ConsumeTraces passes spans on and records their numbers once they were taken.
+// On an error nothing is recorded, so that the sender's next attempt counts.
+func (p *genaiProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
+	if p.out.full() {
+		p.tel.refused.add(1)
+		return errBusy
+	}
+	b := p.batches.Get().(*batch)
+	defer func() {
+		b.reset()
+		p.batches.Put(b)
+	}()
+	p.scan(td, b)
+	now := time.Now()
+	p.chain(b)
+	if b.steps && p.decodeLoop == decodeLoopFold {
+		p.pin(b, now)
+	}
+	if b.edits || b.steps && p.decodeLoop != decodeLoopKeep {
+		p.takeOut(td, b)
+	}
+	var vllm []vllmResult
+	if b.vllm {
+		vllm = p.deriveVLLM(td)
+	}
+	if td.ResourceSpans().Len() > 0 {
+		if err := p.next.ConsumeTraces(ctx, td); err != nil {
+			p.cancel(b, now)
+			return err
+		}
+	}
+	p.apply(b, now)
+	p.countVLLM(vllm)
+	return nil
+}
+
+// shardOf uses the low bytes: the engine's trace ids have eight leading zeros.
+func shardOf(id assembly.TraceID) int {
+	const mix = 0x9e3779b97f4a7c15
+	return int(binary.BigEndian.Uint64(id[8:]) * mix >> 60)
+}
+
+// chain links the records of each shard.
+func (p *genaiProcessor) chain(b *batch) {
+	for i := range b.heads {
+		b.heads[i] = -1
+	}
+	for range b.records {
+		b.next = append(b.next, -1)
+	}
+	for i := len(b.records) - 1; i >= 0; i-- {
+		s := shardOf(b.records[i].Trace)
+		b.next[i], b.heads[s] = b.heads[s], int32(i)
+	}
+}
+
+// tick releases what has waited long enough.
+func (p *genaiProcessor) tick(ctx context.Context) {
+	ticker := time.NewTicker(min(max(p.wait/20, 10*time.Millisecond), time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			p.expire(now)
+		}
+	}
+}

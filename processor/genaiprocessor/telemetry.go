@@ -1,0 +1,175 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/metadata"
+)
+
+// telemetry are the processor's own counters.
+type telemetry struct {
+	builder *metadata.TelemetryBuilder
+
+	roots, early, late, duplicates, pdHalves, lostSteps, lostSpans labelled
+	invalid                                                        invalidCounter
+	suspect, noRoot, folded, dropped, refused, retries             plain
+}
+
+func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
+	b, err := metadata.NewTelemetryBuilder(set)
+	if err != nil {
+		return nil, err
+	}
+	return &telemetry{
+		builder:    b,
+		roots:      labelled{counter: b.ProcessorGenaiRoots, key: "completeness"},
+		early:      labelled{counter: b.ProcessorGenaiEarlyReleases, key: "reason"},
+		late:       labelled{counter: b.ProcessorGenaiLateSpans, key: "kind"},
+		duplicates: labelled{counter: b.ProcessorGenaiDuplicateSpans, key: "kind"},
+		pdHalves:   labelled{counter: b.ProcessorGenaiPdHalves, key: "outcome"},
+		lostSteps:  labelled{counter: b.ProcessorGenaiLostSteps, key: "reason"},
+		lostSpans:  labelled{counter: b.ProcessorGenaiLostSpans, key: "reason"},
+		invalid:    invalidCounter{counter: b.ProcessorGenaiInvalidValues},
+		suspect:    plain{b.ProcessorGenaiSuspectTtft},
+		noRoot:     plain{b.ProcessorGenaiRequestsWithoutRoot},
+		folded:     plain{b.ProcessorGenaiFoldedSteps},
+		dropped:    plain{b.ProcessorGenaiDroppedSteps},
+		refused:    plain{b.ProcessorGenaiRefusedBatches},
+		retries:    plain{b.ProcessorGenaiSendRetries},
+	}, nil
+}
+
+type plain struct{ counter metric.Int64Counter }
+
+func (c plain) add(n int64) {
+	if n > 0 {
+		c.counter.Add(context.Background(), n)
+	}
+}
+
+// labelled is a counter by one attribute with few values.
+type labelled struct {
+	counter metric.Int64Counter
+	key     attribute.Key
+	sets    sync.Map // value -> metric.AddOption
+}
+
+func (c *labelled) add(value string, n int64) {
+	if n <= 0 {
+		return
+	}
+	option, ok := c.sets.Load(value)
+	if !ok {
+		option, _ = c.sets.LoadOrStore(value, metric.WithAttributeSet(attribute.NewSet(c.key.String(value))))
+	}
+	c.counter.Add(context.Background(), n, option.(metric.AddOption))
+}
+
+// invalidCounter counts refused values by attribute and reason.
+type invalidCounter struct {
+	counter metric.Int64Counter
+	sets    sync.Map // latency.Refusal -> metric.AddOption
+}
+
+func (c *invalidCounter) add(r latency.Refusal) {
+	option, ok := c.sets.Load(r)
+	if !ok {
+		set := attribute.NewSet(attribute.String("attribute", r.Attribute), attribute.String("reason", string(r.Reason)))
+		option, _ = c.sets.LoadOrStore(r, metric.WithAttributeSet(set))
+	}
+	c.counter.Add(context.Background(), 1, option.(metric.AddOption))
+}
+
+// observe registers the gauges.
+func (p *genaiProcessor) observe() error {
+	b := p.tel.builder
+	if err := b.RegisterProcessorGenaiHeldBytesCallback(func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(p.heldBytes.Load() + int64(p.out.held()))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := b.RegisterProcessorGenaiHeldRootsCallback(func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(int64(p.heldRoots()))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := b.RegisterProcessorGenaiOpenRequestsCallback(func(_ context.Context, o metric.Int64Observer) error {
+		for engine, open := range p.open() {
+			o.Observe(open.requests, engineOption(engine))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return b.RegisterProcessorGenaiOldestOpenRequestAgeCallback(func(_ context.Context, o metric.Float64Observer) error {
+		for engine, open := range p.open() {
+			age := 0.0
+			if open.requests > 0 {
+				age = time.Since(open.since).Seconds()
+			}
+			o.Observe(age, engineOption(engine))
+		}
+		return nil
+	})
+}
+
+func engineOption(engine string) metric.ObserveOption {
+	return metric.WithAttributes(attribute.String("engine", engine))
+}
+
+type openRequests struct {
+	requests int64
+	since    time.Time
+}
+
+// open sums the open requests up per engine. An engine without any shows 0 as
+// long as it is known.
+func (p *genaiProcessor) open() map[string]openRequests {
+	out := make(map[string]openRequests)
+	for i := range p.shards {
+		s := &p.shards[i]
+		s.mu.Lock()
+		s.table.Open(func(engine string, n int, since time.Time) {
+			o := out[engine]
+			if o.requests == 0 || since.Before(o.since) {
+				o.since = since
+			}
+			o.requests += int64(n)
+			out[engine] = o
+		})
+		s.mu.Unlock()
+	}
+	p.enginesMu.RLock()
+	defer p.enginesMu.RUnlock()
+	for engine := range p.engines {
+		if _, ok := out[engine]; !ok {
+			out[engine] = openRequests{}
+		}
+	}
+	return out
+}
+
+func (p *genaiProcessor) heldRoots() int {
+	n := p.out.len()
+	for i := range p.shards {
+		p.shards[i].mu.Lock()
+		n += p.shards[i].table.Roots()
+		p.shards[i].mu.Unlock()
+	}
+	p.joinMu.Lock()
+	waiting, _ := p.join.Len()
+	p.joinMu.Unlock()
+	return n + waiting
+}

@@ -1,0 +1,206 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
+
+import (
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/budget"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
+)
+
+var budgetKeys = func() (keys [budget.Count]string) {
+	for s := range budget.Count {
+		keys[s] = sglang.AttrBudgetPrefix + s.String()
+	}
+	return keys
+}()
+
+// rootWriter puts what was derived on a root.
+type rootWriter struct {
+	attrs  pcommon.Map
+	root   *rootSpan
+	result *latency.Result
+	// trusted: values on the root were judged by a tier before and stay.
+	trusted bool
+}
+
+func (p *genaiProcessor) writeRoot(root *rootSpan, q *assembly.Request, f latency.Facts, res *latency.Result) {
+	p.writeAttributes(root.span().Attributes(), root, q, f, res, sglang.ProviderSGLang)
+}
+
+func (p *genaiProcessor) writeAttributes(
+	attrs pcommon.Map, root *rootSpan, q *assembly.Request, f latency.Facts, res *latency.Result, provider string,
+) {
+	w := rootWriter{attrs: attrs, root: root, result: res, trusted: root.reported.Trusted}
+	w.attrs.EnsureCapacity(w.attrs.Len() + 36)
+	w.attrs.RemoveIf(func(key string, _ pcommon.Value) bool {
+		return w.refused(key) || p.replace && isEngineName(key)
+	})
+	w.latencies()
+	w.details()
+	w.budget(false)
+	w.str(sglang.AttrProviderName, provider)
+	w.semconv(f)
+	if f.Aborted || q.Failed && f.Encoder {
+		w.str(sglang.AttrErrorType, orDefault(q.ErrorType, sglang.ErrorTypeAbort))
+	}
+	w.refusals()
+	w.attrs.PutStr(sglang.AttrCompleteness, q.Completeness)
+}
+
+func orDefault(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+// refused: a reported latency that no value was derived for must not stay.
+func (w *rootWriter) refused(key string) bool {
+	if w.trusted || !strings.HasPrefix(key, latencyPrefix) {
+		return false
+	}
+	switch key[len(latencyPrefix):] {
+	case latency.NameTTFT:
+		return !w.result.TTFT.Known
+	case latency.NameE2E:
+		return !w.result.E2E.Known
+	case latency.NameQueue:
+		return !w.result.Queue.Known
+	case latency.NamePrefill:
+		return !w.result.Prefill.Known
+	case latency.NameDecode:
+		return !w.result.Decode.Known
+	case latency.NameInference:
+		return !w.result.Inference.Known
+	}
+	return false
+}
+
+// isEngineName: a convention's name says the same.
+func isEngineName(key string) bool {
+	switch key {
+	case sglang.AttrPromptTokens, sglang.AttrCompletionTokens, sglang.AttrCachedTokens, sglang.AttrRequestID:
+		return true
+	}
+	return false
+}
+
+func (w *rootWriter) has(key string) bool {
+	_, ok := w.attrs.Get(key)
+	return ok
+}
+
+func (w *rootWriter) seconds(key string, v latency.Value) {
+	if v.Known && !(w.trusted && w.has(key)) {
+		w.attrs.PutDouble(key, v.Seconds)
+	}
+}
+
+func (w *rootWriter) count(key string, n int64) {
+	if n >= 0 && !(w.trusted && w.has(key)) {
+		w.attrs.PutInt(key, n)
+	}
+}
+
+func (w *rootWriter) str(key, s string) {
+	if s != "" && !(w.trusted && w.has(key)) {
+		w.attrs.PutStr(key, s)
+	}
+}
+
+func (w *rootWriter) latencies() {
+	r := w.result
+	w.seconds(sglang.AttrLatencyTTFT, r.TTFT)
+	w.seconds(sglang.AttrOutTPOT, r.TPOT)
+	w.seconds(sglang.AttrLatencyE2E, r.E2E)
+	w.seconds(sglang.AttrLatencyInQueue, r.Queue)
+	w.seconds(sglang.AttrLatencyInPrefill, r.Prefill)
+	w.seconds(sglang.AttrLatencyInDecode, r.Decode)
+	w.seconds(sglang.AttrLatencyInInference, r.Inference)
+	w.str(sglang.AttrTTFTSource, r.TTFTSource)
+	w.seconds(sglang.AttrTTFTLag, r.TTFTLag)
+	w.seconds(sglang.AttrFirstTokenAtScheduler, r.FirstTokenAtScheduler)
+}
+
+func (w *rootWriter) details() {
+	r := w.result
+	w.seconds(sglang.AttrPrefillCompute, r.PrefillCompute)
+	w.seconds(sglang.AttrDecodeCompute, r.DecodeCompute)
+	w.count(sglang.AttrRetractions, r.Retractions)
+	w.count(sglang.AttrChunks, r.Chunks)
+	w.seconds(sglang.AttrKVTransfer, r.KVTransfer)
+	w.seconds(sglang.AttrBootstrap, r.Bootstrap)
+	w.str(sglang.AttrPDRole, r.Role.String())
+	if w.root.health() {
+		w.attrs.PutBool(sglang.AttrHealthCheck, true)
+	}
+}
+
+// budget writes the stages that took time; the others took none that is known.
+func (w *rootWriter) budget(again bool) {
+	if !again && w.trusted && w.hasBudget() {
+		return
+	}
+	for s, ns := range w.result.Budget {
+		switch {
+		case ns > 0:
+			w.attrs.PutDouble(budgetKeys[s], float64(ns)/1e9)
+		case again || w.trusted:
+			w.attrs.Remove(budgetKeys[s])
+		}
+	}
+}
+
+// hasBudget: a tier before cut it, and knew more than that time passed.
+func (w *rootWriter) hasBudget() bool {
+	return w.has(budgetKeys[budget.Finish]) || w.has(budgetKeys[budget.Prefill]) || w.has(budgetKeys[budget.Queue])
+}
+
+func (w *rootWriter) semconv(f latency.Facts) {
+	r := w.root
+	w.str(sglang.AttrOperationName, r.operation(f))
+	w.str(sglang.AttrRequestModel, r.model)
+	w.str(sglang.AttrResponseID, r.requestID)
+	w.count(sglang.AttrInputTokens, r.input)
+	w.count(sglang.AttrOutputTokens, r.output)
+	w.count(sglang.AttrCacheReadInputTokens, r.cached)
+	if len(r.finish) == 0 {
+		return
+	}
+	list := w.attrs.PutEmptySlice(sglang.AttrFinishReasons)
+	for _, reason := range r.finish {
+		list.AppendEmpty().SetStr(reason)
+	}
+}
+
+// operation: the root does not tell a chat from a completion; the request id may.
+func (r *rootSpan) operation(f latency.Facts) string {
+	switch {
+	case f.Embedding:
+		return sglang.OperationEmbeddings
+	case strings.HasPrefix(r.requestID, sglang.ChatRequestIDPrefix):
+		return sglang.OperationChat
+	}
+	return sglang.OperationTextCompletion
+}
+
+func (w *rootWriter) refusals() {
+	if len(w.result.Refused) == 0 {
+		return
+	}
+	v, ok := w.attrs.Get(sglang.AttrLatencyInvalid)
+	if !ok || v.Type() != pcommon.ValueTypeSlice {
+		w.attrs.PutEmptySlice(sglang.AttrLatencyInvalid)
+		v, _ = w.attrs.Get(sglang.AttrLatencyInvalid)
+	}
+	for _, r := range w.result.Refused {
+		v.Slice().AppendEmpty().SetStr(r.String())
+	}
+}
