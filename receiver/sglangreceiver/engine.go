@@ -146,11 +146,11 @@ func (e *engine) read(ctx context.Context) (*page.Page, error) {
 		return nil, err
 	}
 	p, err := page.Parse(a.Body, a.ContentType, e.options)
-	if err != nil {
-		return nil, err
+	if err == nil && p.OpenEnd && !a.Framed {
+		err = page.ErrTruncated
 	}
-	if p.OpenEnd && !a.Framed {
-		return nil, page.ErrTruncated
+	if err != nil {
+		return nil, scrape.PageError(err)
 	}
 	e.telemetry.ReceiverSglangPageSize.Record(ctx, int64(len(a.Body)), e.attrs)
 	return p, nil

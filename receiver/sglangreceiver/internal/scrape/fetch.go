@@ -45,6 +45,9 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() 
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// PageError is an error of [page.Parse] with its reason.
+func PageError(err error) error { return &Error{Reason: ReasonOf(err), Err: err} }
+
 // ReasonOf is the reason of an error of this package or of [page.Parse].
 func ReasonOf(err error) Reason {
 	var e *Error
