@@ -54,7 +54,7 @@ metrics page and waits for its spans.`,
 	}
 	f := cmd.Flags()
 	d.flags(f)
-	f.StringVar(&d.binary, "collector", filepath.Join(filepath.Dir(os.Args[0]), "otelcol-sglang"), "the collector's binary")
+	f.StringVar(&d.binary, "collector", "", "the collector's binary (default otelcol-sglang beside this one)")
 	f.StringVar(&d.config, "config", "config/quickstart.yaml", "the collector's configuration")
 	f.StringVar(&d.data, "data", defaultData, "folder for the traces and the collector's log")
 	f.StringVar(&d.engine, "engine", os.Getenv(envEngine), "a real engine, such as http://host:30000 (env "+envEngine+")")
@@ -87,6 +87,13 @@ func (d *demo) run(ctx context.Context, out io.Writer) error {
 }
 
 func (d *demo) check() error {
+	if d.binary == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		d.binary = filepath.Join(filepath.Dir(self), "otelcol-sglang")
+	}
 	if d.every <= 0 || d.settle < 0 {
 		return fmt.Errorf("every must be greater than 0 and settle not negative (got %s, %s)", d.every, d.settle)
 	}

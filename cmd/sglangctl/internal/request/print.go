@@ -144,7 +144,11 @@ func (r Request) pair() string {
 	if room := text(r.Attrs, sglang.AttrBootstrapRoom); room != "" {
 		out += ", room " + room
 	}
-	if peer := text(r.Attrs, sglang.AttrPDPeerTraceID); peer != "" {
+	switch peer := text(r.Attrs, sglang.AttrPDPeerTraceID); peer {
+	case "":
+	case r.TraceID.String():
+		out += ", the other half is in this trace"
+	default:
 		out += ", the other half is in trace " + peer
 	}
 	if v, ok := r.Attrs.Get(sglang.AttrPDJoined); ok && v.AsString() == "false" {

@@ -32,7 +32,7 @@ var troubles = []trouble{
 	{name: metricSenders, only: match{"state", "ambiguous"}, text: "senders show more than one rank: see \"Identity of a sender\" in rankdedup's README"},
 	{name: "processor_rankdedup_spans_lost", by: "reason", text: "spans were lost in rankdedup"},
 	{name: "processor_rankdedup_spans_early_release", by: "reason", text: "spans left rankdedup early, perhaps next to a copy"},
-	{name: metricInvalid, by: "attribute", text: "values of the engine were not believed"},
+	{name: metricInvalid, by: "reason", text: "values of the engine were not believed"},
 	{name: "processor_genai_lost_spans", by: "reason", text: "spans were lost in genai"},
 	{name: "processor_genai_refused_batches", text: "batches were refused by genai, as the exporter takes nothing"},
 	{name: "processor_genai_requests_without_root", text: "requests ended without a root: health probes, or lost by the engine"},

@@ -58,7 +58,7 @@ otelcol_processor_rankdedup_senders{state="ambiguous"} 2
   the metrics page of engine host-b:30000 does not answer with a whole page
   scraped engines: 1 of 2 up
   2 senders show more than one rank: see "Identity of a sender" in rankdedup's README
-  4 values of the engine were not believed (time_to_first_token 3, e2e 1)
+  4 values of the engine were not believed (equals_e2e 3, negative 1)
   1 200 spans could not be exported (file 1 200)
 `,
 		},
