@@ -320,7 +320,7 @@ func writeMetrics(t *testing.T, file string, md pmetric.Metrics) {
 	out, err := (&pmetric.JSONMarshaler{}).MarshalMetrics(noNaN(copyOf(md)))
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	require.NoError(t, os.WriteFile(file, append(out, '\n'), 0o600))
+	require.NoError(t, os.WriteFile(file, append(out, '\n'), 0o644))
 }
 
 func readMetrics(t *testing.T, file string) pmetric.Metrics {

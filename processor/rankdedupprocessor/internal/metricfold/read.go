@@ -156,8 +156,8 @@ func mix(vs ...uint64) uint64 {
 
 // ranked tells whether a point has a label to fold over.
 func ranked(attrs pcommon.Map) bool {
-	for k := range attrs.All() {
-		if k == sglang.LabelTPRank || k == sglang.LabelMoEEPRank || k == sglang.LabelPID {
+	for k, v := range attrs.All() {
+		if isRankLabel(k, v) {
 			return true
 		}
 	}

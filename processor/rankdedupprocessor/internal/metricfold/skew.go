@@ -55,9 +55,7 @@ func (s *skewMetrics) make() {
 func (s *skewMetrics) point(m pmetric.Metric, of settable) pmetric.NumberDataPoint {
 	dp := m.Gauge().DataPoints().AppendEmpty()
 	of.Attributes().CopyTo(dp.Attributes())
-	for _, k := range [...]string{sglang.LabelTPRank, sglang.LabelMoEEPRank, sglang.LabelPID} {
-		dp.Attributes().Remove(k)
-	}
+	dp.Attributes().RemoveIf(isRankLabel)
 	dp.Attributes().PutStr(sglang.LabelFamily, s.family)
 	dp.SetTimestamp(of.Timestamp())
 	return dp

@@ -93,11 +93,15 @@ func (w *writer) point(dp settable, p *pass) *series.Point {
 // strip takes the labels away that the series was folded over. A pid is no rank:
 // it goes in any case.
 func (w *writer) strip(attrs pcommon.Map) {
-	attrs.Remove(sglang.LabelPID)
-	if !w.keepRankLabels {
-		attrs.Remove(sglang.LabelTPRank)
-		attrs.Remove(sglang.LabelMoEEPRank)
+	if w.keepRankLabels {
+		attrs.Remove(sglang.LabelPID)
+		return
 	}
+	attrs.RemoveIf(isRankLabel)
+}
+
+func isRankLabel(key string, _ pcommon.Value) bool {
+	return key == sglang.LabelTPRank || key == sglang.LabelMoEEPRank || key == sglang.LabelPID
 }
 
 func (w *writer) number(dp pmetric.NumberDataPoint, p *pass) (remove bool) {
