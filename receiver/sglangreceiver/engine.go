@@ -32,6 +32,10 @@ const (
 	// maxInfoBytes bounds an answer of /server_info.
 	maxInfoBytes = 4 << 20
 
+	// staleLead puts a series' end before what takes its place at once, such as
+	// the same name and labels with another type.
+	staleLead = time.Millisecond
+
 	attrEngine = "engine"
 	attrReason = "reason"
 )
@@ -197,9 +201,8 @@ func (e *engine) metrics(p *page.Page, at time.Time) pmetric.Metrics {
 			e.live[f.Series[i].Key] = struct{}{}
 		}
 	}
-	ts := pcommon.NewTimestampFromTime(at)
-	scrape.AppendStale(sm.Metrics(), e.shown, e.live, ts)
-	scrape.Append(sm.Metrics(), p, ts)
+	scrape.AppendStale(sm.Metrics(), e.shown, e.live, pcommon.NewTimestampFromTime(at.Add(-staleLead)))
+	scrape.Append(sm.Metrics(), p, pcommon.NewTimestampFromTime(at))
 	e.sent = p
 	if sm.Metrics().Len() == 0 {
 		return pmetric.NewMetrics()

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -534,15 +536,44 @@ func TestOtherHelpOtherType(t *testing.T) {
 	assert.Equal(t, 1, stale)
 }
 
-func BenchmarkScrape(b *testing.B) {
+// bigPage is a captured page repeated under other model names, of at least the given bytes.
+func bigPage(t testing.TB, size int) string {
+	t.Helper()
 	body, err := os.ReadFile(filepath.Join(capturesDir, "metrics-tp4-all-schedulers.t2.prom"))
-	require.NoError(b, err)
+	require.NoError(t, err)
 	var big strings.Builder
-	for i := 0; big.Len() < 20<<20; i++ {
-		model := `model_name="lora-` + strings.Repeat("x", i) + `"`
-		big.WriteString(strings.ReplaceAll(string(body), `model_name="meta-llama/Llama-3.1-8B-Instruct"`, model))
+	for i := 0; big.Len() < size; i++ {
+		big.WriteString(strings.ReplaceAll(string(body), "meta-llama/Llama-3.1-8B-Instruct", fmt.Sprintf("meta-llama/Llama-3.1-8B-%08d", i)))
 	}
-	for name, page := range map[string]string{"captured": string(body), "20MB": big.String()} {
+	return big.String()
+}
+
+// TestBigPageMemory: a page of over 100 000 lines, again and again, leaves no more
+// behind than one page's series.
+func TestBigPageMemory(t *testing.T) {
+	e := newFakeEngine(t)
+	body := bigPage(t, 16<<20)
+	require.Greater(t, strings.Count(body, "\n"), 100_000)
+	e.serve(body)
+	s := newScraping(t, nil, e.URL, nil)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range 5 {
+		_, err := s.step(t)
+		require.NoError(t, err)
+		s.sink.Reset()
+	}
+	assert.Less(t, heap()-before, uint64(4*len(body)))
+}
+
+func BenchmarkScrape(b *testing.B) {
+	body := bigPage(b, 1)
+	for name, page := range map[string]string{"captured": body, "20MB": bigPage(b, 20<<20)} {
 		b.Run(name, func(b *testing.B) {
 			e := newFakeEngine(b)
 			e.serve(page)

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -363,6 +364,45 @@ func TestPortInUse(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Start(t.Context(), componenttest.NewNopHost()), "address already in use")
 	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+// A sender that stands still in a request does not hold up the shutdown, over
+// either protocol.
+func TestShutdownIsBounded(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http"} {
+		t.Run(protocol, func(t *testing.T) {
+			r := run(t, nil, componenttest.NewNopHost())
+			addr, head := r.http, "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n"
+			var held io.Closer
+			if protocol == "http" {
+				c, err := net.Dial("tcp", addr)
+				require.NoError(t, err)
+				_, err = io.WriteString(c, head)
+				require.NoError(t, err)
+				held = c
+			} else {
+				conn, _ := dial(t, r.grpc)
+				desc := &grpc.StreamDesc{ClientStreams: true}
+				_, err := conn.NewStream(t.Context(), desc, "/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+				require.NoError(t, err)
+				held = conn
+			}
+			// The server has the stalled request once it has answered a later one.
+			c, _ := sender(t)
+			sendHTTP(t, c, r.http, spans(""))
+			first := r.parts[0].(*part)
+			first.grace = 50 * time.Millisecond
+			done := make(chan error, 1)
+			go func() { done <- first.Shutdown(context.WithoutCancel(t.Context())) }()
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+			case <-time.After(20 * time.Second):
+				t.Error("shutdown hangs")
+			}
+			require.NoError(t, held.Close())
+		})
+	}
 }
 
 // TestGarbage: 1 000 connections that send random bytes to each port. The 1 001st is served.

@@ -8,11 +8,17 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/receiver"
 	"go.uber.org/zap"
 )
+
+// shutdownGrace bounds the shutdown of the servers, which else wait for ever for a
+// sender that stands still in the middle of a request, and with them everything
+// behind waits to be flushed.
+const shutdownGrace = 10 * time.Second
 
 // shared is what the receivers of one configuration have in common: the inner
 // OTLP receiver's configuration, by whose address the core shares one instance of
@@ -42,6 +48,8 @@ type part struct {
 	logger  *zap.Logger
 	otlp    component.Component
 	engines *engines
+	// grace is how long a shutdown waits for requests that are open.
+	grace   time.Duration
 	stop    sync.Once
 	stopErr error
 }
@@ -53,7 +61,7 @@ var (
 )
 
 func newPart(s *shared, set receiver.Settings, otlp component.Component) *part {
-	return &part{shared: s, logger: set.Logger, otlp: otlp}
+	return &part{shared: s, logger: set.Logger, otlp: otlp, grace: shutdownGrace}
 }
 
 // Start starts the servers with the first signal's part; the core's shared
@@ -77,10 +85,26 @@ func (p *part) Start(ctx context.Context, host component.Host) error {
 func (p *part) Shutdown(ctx context.Context) error {
 	p.stop.Do(func() {
 		instances.CompareAndDelete(p.shared.cfg, p.shared)
-		p.stopErr = p.otlp.Shutdown(ctx)
+		p.stopErr = p.stopServers(ctx)
 		if p.engines != nil {
 			p.stopErr = errors.Join(p.stopErr, p.engines.shutdown(ctx))
 		}
 	})
 	return p.stopErr
+}
+
+func (p *part) stopServers(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- p.otlp.Shutdown(ctx) }()
+	grace := time.NewTimer(p.grace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-grace.C:
+		p.logger.Warn("senders have requests open that do not end, shutting down without them", zap.Duration("waited", p.grace))
+		return nil
+	}
 }

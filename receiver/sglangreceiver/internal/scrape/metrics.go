@@ -82,7 +82,8 @@ func appendPoint(m pmetric.Metric, s *page.Series, at pcommon.Timestamp) {
 	}
 }
 
-// appendStale keeps bounds and quantiles, as remote write makes a stale series of each.
+// appendStale keeps bounds and quantiles and has a sum, as remote write makes a
+// stale series of each, and of the sum only if it is set.
 func appendStale(m pmetric.Metric, s *page.Series, at pcommon.Timestamp) {
 	stale := pmetric.DefaultDataPointFlags.WithNoRecordedValue(true)
 	switch m.Type() {
@@ -94,6 +95,7 @@ func appendStale(m pmetric.Metric, s *page.Series, at pcommon.Timestamp) {
 		d := m.Histogram().DataPoints().AppendEmpty()
 		fillHistogram(d, s, at)
 		d.BucketCounts().FromRaw(make([]uint64, len(s.Dist.Counts)))
+		d.SetSum(0)
 		d.SetFlags(stale)
 	case pmetric.MetricTypeSummary:
 		d := m.Summary().DataPoints().AppendEmpty()

@@ -67,6 +67,7 @@ func TestAppendStale(t *testing.T) {
 	h := out.At(2).Histogram().DataPoints().At(0)
 	assert.True(t, h.Flags().NoRecordedValue())
 	assert.Equal(t, []float64{1}, h.ExplicitBounds().AsRaw())
-	assert.False(t, h.HasSum())
+	assert.True(t, h.HasSum())
+	assert.Equal(t, []uint64{0, 0}, h.BucketCounts().AsRaw())
 	assert.True(t, out.At(3).Summary().DataPoints().At(0).Flags().NoRecordedValue())
 }
