@@ -153,7 +153,7 @@ type slice[P attributed] interface {
 	At(int) P
 }
 
-func anyOf[P attributed](dps slice[P]) bool {
+func anyOf[S slice[P], P attributed](dps S) bool {
 	for i := range dps.Len() {
 		if ranked(dps.At(i).Attributes()) {
 			return true

@@ -506,3 +506,57 @@ func BenchmarkFold(b *testing.B) {
 		})
 	}
 }
+
+func TestEmptyLabelIsNoLabel(t *testing.T) {
+	assert.Equal(t, []string{`sglang:num_running_reqs,priority="" 2`}, shown(t, newRun(), 1, `
+		# TYPE sglang:num_running_reqs gauge
+		sglang:num_running_reqs{priority="",tp_rank="0"} 2
+		sglang:num_running_reqs{tp_rank="1"} 2`))
+}
+
+// TestPrivateRankTakesOver: each rank evicts on its own; only what the next rank
+// adds continues the series.
+func TestPrivateRankTakesOver(t *testing.T) {
+	r := newRun()
+	assert.Equal(t, []string{`sglang:evicted_tokens_total 5`}, shown(t, r, 1, `
+		# TYPE sglang:evicted_tokens_total counter
+		sglang:evicted_tokens_total{tp_rank="0"} 5
+		sglang:evicted_tokens_total{tp_rank="1"} 5000`))
+	assert.Equal(t, []string{`sglang:evicted_tokens_total 15`}, shown(t, r, 2, `
+		# TYPE sglang:evicted_tokens_total counter
+		sglang:evicted_tokens_total{tp_rank="1"} 5010`))
+}
+
+// TestOneGroupRestarts: attention rank 0 of two DP groups is two processes.
+func TestOneGroupRestarts(t *testing.T) {
+	const page = `
+		# TYPE sglang:load_back_bytes_total counter
+		sglang:load_back_bytes_total{dp_rank="0",tp_rank="0"} %d
+		sglang:load_back_bytes_total{dp_rank="1",tp_rank="0"} %d`
+	r := newRun()
+	shown(t, r, 1, fmt.Sprintf(page, 10, 10))
+	assert.Equal(t, []string{
+		`sglang:load_back_bytes_total,dp_rank="0" 11`, `sglang:load_back_bytes_total,dp_rank="1" 11`,
+	}, shown(t, r, 2, fmt.Sprintf(page, 1, 11)))
+	assert.Zero(t, r.counts.Restarts)
+	assert.EqualValues(t, 1, r.counts.RankResets)
+}
+
+// TestStaleHistogram: a point without value has no sum either.
+func TestStaleHistogram(t *testing.T) {
+	md := parsePage(t, unindent(`
+		# TYPE sglang:queue_time_seconds histogram
+		sglang:queue_time_seconds_bucket{le="+Inf",tp_rank="1"} 3
+		sglang:queue_time_seconds_sum{tp_rank="1"} 4
+		sglang:queue_time_seconds_count{tp_rank="1"} 3`), 1)
+	ms := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
+	stale := ms.AppendEmpty()
+	stale.SetName("sglang:queue_time_seconds")
+	stale.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	dp := stale.Histogram().DataPoints().AppendEmpty()
+	dp.Attributes().PutStr("tp_rank", "0")
+	dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	newRun().fold(md)
+	require.Equal(t, 1, ms.Len())
+	assert.EqualValues(t, 3, ms.At(0).Histogram().DataPoints().At(0).Count())
+}

@@ -230,13 +230,13 @@ type timestamped interface {
 	StartTimestamp() pcommon.Timestamp
 }
 
-func timed(dp timestamped, kind series.Kind, flags pmetric.DataPointFlags) series.Point {
+func timed[P timestamped](dp P, kind series.Kind, flags pmetric.DataPointFlags) series.Point {
 	return series.Point{
 		Kind: kind, TS: uint64(dp.Timestamp()), Start: uint64(dp.StartTimestamp()), Missing: flags.NoRecordedValue(),
 	}
 }
 
-func opaque(dp timestamped, sum float64, count uint64, flags pmetric.DataPointFlags) series.Point {
+func opaque[P timestamped](dp P, sum float64, count uint64, flags pmetric.DataPointFlags) series.Point {
 	p := timed(dp, series.Opaque, flags)
 	p.Value = series.Value{Sum: sum, Count: int64(count)}
 	return p

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -24,13 +25,13 @@ type skewMetrics struct {
 }
 
 // at makes a spread's points while the series' point is at hand.
-func (s *skewMetrics) at(slot int, dp settable) {
+func (s *skewMetrics) at(slot int, attrs pcommon.Map, ts pcommon.Timestamp) {
 	if len(s.spreads) == 0 || s.spreads[0].Point != slot {
 		return
 	}
 	s.make()
-	s.point(s.width, dp).SetDoubleValue(s.spreads[0].Width)
-	s.point(s.rank, dp).SetIntValue(s.spreads[0].TPRank)
+	s.point(s.width, attrs, ts).SetDoubleValue(s.spreads[0].Width)
+	s.point(s.rank, attrs, ts).SetIntValue(s.spreads[0].TPRank)
 	s.spreads = s.spreads[1:]
 }
 
@@ -52,12 +53,12 @@ func (s *skewMetrics) make() {
 	s.rank.SetEmptyGauge()
 }
 
-func (s *skewMetrics) point(m pmetric.Metric, of settable) pmetric.NumberDataPoint {
+func (s *skewMetrics) point(m pmetric.Metric, attrs pcommon.Map, ts pcommon.Timestamp) pmetric.NumberDataPoint {
 	dp := m.Gauge().DataPoints().AppendEmpty()
-	of.Attributes().CopyTo(dp.Attributes())
+	attrs.CopyTo(dp.Attributes())
 	dp.Attributes().RemoveIf(isRankLabel)
 	dp.Attributes().PutStr(sglang.LabelFamily, s.family)
-	dp.SetTimestamp(of.Timestamp())
+	dp.SetTimestamp(ts)
 	return dp
 }
 

@@ -50,9 +50,9 @@ func (w *writer) metric(m pmetric.Metric, d *decision, p *pass) int {
 	case pmetric.MetricTypeHistogram:
 		m.Histogram().DataPoints().RemoveIf(func(dp pmetric.HistogramDataPoint) bool { return w.histogram(dp, p) })
 	case pmetric.MetricTypeExponentialHistogram:
-		m.ExponentialHistogram().DataPoints().RemoveIf(func(dp pmetric.ExponentialHistogramDataPoint) bool { return w.point(dp, p) == nil })
+		m.ExponentialHistogram().DataPoints().RemoveIf(func(dp pmetric.ExponentialHistogramDataPoint) bool { return visit(w, dp, p) == nil })
 	case pmetric.MetricTypeSummary:
-		m.Summary().DataPoints().RemoveIf(func(dp pmetric.SummaryDataPoint) bool { return w.point(dp, p) == nil })
+		m.Summary().DataPoints().RemoveIf(func(dp pmetric.SummaryDataPoint) bool { return visit(w, dp, p) == nil })
 	}
 	n := pointCount(m)
 	p.counts.Out[d.label] += int64(n)
@@ -69,15 +69,15 @@ type settable interface {
 // passed stands for a point that the batch didn't see.
 var passed = &series.Point{Verdict: series.Pass}
 
-// point carries out what all kinds have in common; nil drops the point.
-func (w *writer) point(dp settable, p *pass) *series.Point {
+// visit carries out what all kinds have in common; nil drops the point.
+func visit[P settable](w *writer, dp P, p *pass) *series.Point {
 	slot := p.slots[w.next]
 	w.next++
 	if slot == notAdded {
 		return passed
 	}
 	pt := &p.batch.Points[slot]
-	w.skew.at(slot, dp)
+	w.skew.at(slot, dp.Attributes(), dp.Timestamp())
 	switch pt.Verdict {
 	case series.Drop:
 		return nil
@@ -105,7 +105,7 @@ func isRankLabel(key string, _ pcommon.Value) bool {
 }
 
 func (w *writer) number(dp pmetric.NumberDataPoint, p *pass) (remove bool) {
-	pt := w.point(dp, p)
+	pt := visit(w, dp, p)
 	if pt == nil {
 		return true
 	}
@@ -127,7 +127,7 @@ func setNumber(dp pmetric.NumberDataPoint, v float64) {
 }
 
 func (w *writer) histogram(dp pmetric.HistogramDataPoint, p *pass) (remove bool) {
-	pt := w.point(dp, p)
+	pt := visit(w, dp, p)
 	if pt == nil {
 		return true
 	}
