@@ -111,6 +111,9 @@ type slot struct {
 	stage    sglang.Stage
 	released bool
 	merged   *slot // this slot turned out to be another one
+	// copies are the low halves of the ids that a loose slot was found for, to
+	// tell a resend from a neighbour.
+	copies []uint32
 }
 
 func (s *slot) find() *slot {
@@ -216,19 +219,25 @@ func (n *node) nearest(t *trace, sp *Span, rank int32) *slot {
 			continue
 		}
 		// A second copy of a rank is a neighbour, unless it is the same span again.
-		if rank != sglang.NoRank && s.spread.ranks&rankBit(rank) != 0 && off != 0 {
+		if slices.Contains(s.copies, uint32(sp.ID)) {
+			return s
+		}
+		if rank != sglang.NoRank && s.spread.ranks&rankBit(rank) != 0 {
 			continue
 		}
 		if best < 0 || off < bestOff {
 			best, bestOff = i, off
 		}
 	}
-	if best >= 0 {
-		return n.loose[best]
+	if best < 0 {
+		best = len(n.loose)
+		n.loose = append(n.loose, &slot{stage: sp.Stage, start: start, duration: sp.End - sp.Start})
+		t.grow(2 * slotBytes)
 	}
-	s := &slot{stage: sp.Stage, start: start, duration: sp.End - sp.Start}
-	n.loose = append(n.loose, s)
-	t.grow(slotBytes)
+	s := n.loose[best]
+	if sp.ID != 0 {
+		s.copies = append(s.copies, uint32(sp.ID))
+	}
 	return s
 }
 
@@ -310,6 +319,7 @@ func (n *node) absorbSlots(t *trace, o *node) {
 
 func (n *node) absorbSlot(t *trace, into, from *slot) {
 	into.spread.merge(from.spread)
+	into.copies = append(into.copies, from.copies...)
 	into.stage = from.stage
 	into.released = into.released || from.released
 	into.item = t.keepOne(into.released, into.item, from.item)

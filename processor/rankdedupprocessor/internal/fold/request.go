@@ -111,6 +111,11 @@ func (t *trace) threadOf(sp *Span, o Origin) *thread {
 			break
 		}
 	}
+	if mine == nil && sibling == nil {
+		if open, free := t.openThreads(p.Group, p.Ranks.TP); open <= 1 && free != nil && (free.root == 0 || free.root == sp.Parent) {
+			mine = free
+		}
+	}
 	switch {
 	case mine == nil && sibling == nil:
 		mine = t.newThread(p)

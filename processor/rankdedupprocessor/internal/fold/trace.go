@@ -211,6 +211,14 @@ func (t *trace) openThreads(g *identity.Group, rank int32) (open int, free *thre
 	return max(open, front), free
 }
 
+// served tells whether a request of the group has left: then a slice of another
+// rank may be a late copy of it.
+func (t *trace) served(g *identity.Group) bool {
+	return slices.ContainsFunc(t.threads, func(l *thread) bool {
+		return l.merged == nil && l.done && l.group.Find() == g.Find()
+	})
+}
+
 // opening tells whether the slice is a request's first at a scheduler: its link
 // leads to another process.
 func opening(sp *Span, g *identity.Group) bool {
@@ -248,7 +256,7 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	switch {
 	case open <= 1 && free != nil && !(first && free.opened):
 		return t.take(free, sp, p), false
-	case first || open == 0 || p.Primary():
+	case first || p.Primary() || (open == 0 && !t.served(p.Group)):
 		return t.take(t.newThread(p), sp, p), false
 	}
 	return nil, false
@@ -285,7 +293,7 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 	open, _ := t.openThreads(p.Group, rank)
 	l := t.onlyOpen(p.Group)
 	switch {
-	case open > 1 && !p.Primary():
+	case !p.Primary() && (open > 1 || l == nil && t.served(p.Group)):
 		return nil
 	case open > 1:
 		l = nil
@@ -400,7 +408,6 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 	a.items = append(a.items, b.items...)
 	a.prior = append(a.prior, b.prior...)
 	a.spread.merge(b.spread)
-	a.done = a.done && b.done
 	for _, n := range b.nodes {
 		n.thread = a
 		if mine := a.child(n.stage, n.name); mine != nil {
@@ -410,7 +417,25 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 		a.nodes = append(a.nodes, n)
 	}
 	b.nodes, b.items = nil, nil
+	if a.done || b.done {
+		t.finish(a)
+	}
 	return a
+}
+
+// finish settles a thread of which a part has left: its thread span is out, what
+// slices it still holds leave after their wait.
+func (t *trace) finish(l *thread) {
+	l.done = true
+	for _, it := range l.items {
+		t.drop(it)
+	}
+	l.items = nil
+	for _, n := range l.nodes {
+		if n.item != nil {
+			t.shard.later(waitQueue, n.item, t.last)
+		}
+	}
 }
 
 // rootOf returns the id of the root that the thread's request has, 0 if it is

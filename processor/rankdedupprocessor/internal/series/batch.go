@@ -55,21 +55,22 @@ func (b *Batch) place(e *Engine) {
 		p := &b.Points[i]
 		p.group.seen = e.now
 		p.rank = e.rank(p.group, p.Rank)
-		if b.enter(p, e.batches) {
-			b.order = append(b.order, i)
-		}
+		b.enter(i, e.batches)
 	}
 	if b.rounds > 1 {
 		slices.SortStableFunc(b.order, func(x, y int) int { return cmp.Compare(b.Points[x].round, b.Points[y].round) })
 	}
 }
 
-// enter numbers the point among those of its rank, or drops a duplicate.
-func (b *Batch) enter(p *Point, batch uint64) bool {
+// enter numbers a point among those of its rank. A second one of the same time is
+// dropped; the end of a series that a value follows is no end.
+func (b *Batch) enter(i int, batch uint64) {
+	p := &b.Points[i]
 	r := p.rank
 	if r == nil {
 		p.group.crowded = true
-		return true
+		b.order = append(b.order, i)
+		return
 	}
 	if r.transient {
 		b.Stats.Refused[Untracked]++
@@ -77,15 +78,23 @@ func (b *Batch) enter(p *Point, batch uint64) bool {
 	if r.batch != batch {
 		r.batch, r.batched = batch, 0
 	}
-	if r.batched > 0 && r.batchTS == p.TS {
-		p.Verdict = Drop
-		b.Stats.Refused[Duplicate]++
-		return false
+	if r.batched > 0 {
+		last := &b.Points[r.point]
+		switch {
+		case last.Missing && !p.Missing:
+			last.Verdict, p.round = Drop, last.round
+			r.point, b.order[r.ordinal] = i, i
+			return
+		case last.TS == p.TS:
+			p.Verdict = Drop
+			b.Stats.Refused[Duplicate]++
+			return
+		}
 	}
-	p.round, r.batchTS = r.batched, p.TS
+	p.round, r.point, r.ordinal = r.batched, i, len(b.order)
 	r.batched++
 	b.rounds = max(b.rounds, p.round+1)
-	return true
+	b.order = append(b.order, i)
 }
 
 func (b *Batch) roundLength(from int) int {

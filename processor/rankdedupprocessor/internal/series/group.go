@@ -33,10 +33,11 @@ type rankState struct {
 	cum, base, prev Value
 	bounds          []float64
 
-	// of the batch being placed: its number, points so far, the last one's time
-	batch   uint64
-	batched int
-	batchTS uint64
+	// of the batch being placed: its number, points so far, the last one's index
+	// and its place in the order
+	batch          uint64
+	batched        int
+	point, ordinal int
 }
 
 // group is the series of one family that differ in rank only.

@@ -323,6 +323,21 @@ func TestMissing(t *testing.T) {
 	assert.Len(t, pg.fold(gone(gauge(keep, 0, 0)), gone(gauge(keep, 1, 0))), 2)
 }
 
+// TestEndAndValueTogether: a source may end a series just before its next value.
+func TestEndAndValueTogether(t *testing.T) {
+	end := counter(sum, 0, 2, 0)
+	end.p.Missing, end.p.TS = true, end.p.TS-1
+	got := newPage(t).one(end, counter(sum, 0, 2, 1), counter(sum, 1, 2, 2))
+	assert.Equal(t, 3.0, got.Value.Sum)
+
+	pg := newPage(t)
+	end = counter(sum, 0, 3, 0)
+	end.p.Missing = true
+	out := pg.fold(counter(sum, 0, 2, 1), end) // the other way round it is one
+	require.Len(t, out, 2)
+	assert.True(t, out[1].Missing)
+}
+
 func TestRefusals(t *testing.T) {
 	t.Run("unranked among ranked", func(t *testing.T) {
 		pg := newPage(t)

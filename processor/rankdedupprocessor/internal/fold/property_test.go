@@ -1,0 +1,374 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fold
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
+)
+
+// A copy is one rank's span of a logical span.
+type copyOf struct {
+	key    string // of the logical span
+	parent string // keys of the logical spans that it names
+	link   string
+	span   Span
+	thread sglang.Thread
+}
+
+// process is one exporter: it delivers its spans in order.
+type process struct {
+	name    string
+	ranks   sglang.Ranks
+	batches [][]copyOf
+	sent    [][]copyOf
+}
+
+func (p *process) String() string { return fmt.Sprintf("%s (%d left)", p.name, len(p.batches)) }
+
+func (p *process) GoString() string { return p.String() }
+
+// model is an engine and the requests it serves.
+type model struct {
+	t         *rapid.T
+	nextID    uint64
+	processes []*process
+	delivered map[string]bool // keys that some rank delivers
+	links     map[string]string
+	start     int64
+}
+
+func (m *model) id() uint64 { m.nextID++; return m.nextID * 0x9e3779b97f4a7c15 }
+
+func (m *model) process(name string, ranks sglang.Ranks) *process {
+	p := &process{name: name, ranks: ranks}
+	m.processes = append(m.processes, p)
+	return p
+}
+
+// shape of a case.
+type shape struct {
+	tp, pp, dp     int
+	loss           int // percent of a rank's slices
+	level          int
+	requests       int
+	oneTrace       bool
+	chunks, tokens int
+	retract        bool
+}
+
+func drawShape(t *rapid.T) shape {
+	return shape{
+		tp:       rapid.IntRange(1, 8).Draw(t, "tp"),
+		pp:       rapid.IntRange(1, 2).Draw(t, "pp"),
+		dp:       rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "dp"),
+		loss:     rapid.SampledFrom([]int{0, 0, 10, 30, 60}).Draw(t, "loss"),
+		level:    rapid.SampledFrom([]int{1, 3, 3}).Draw(t, "level"),
+		requests: rapid.IntRange(1, 3).Draw(t, "requests"),
+		chunks:   rapid.IntRange(0, 3).Draw(t, "chunks"),
+		tokens:   rapid.IntRange(0, 6).Draw(t, "tokens"),
+		retract:  rapid.Bool().Draw(t, "retract"),
+	}
+}
+
+// engine makes the processes: front end first.
+func (m *model) engine(s shape) (front *process, schedulers []*process) {
+	front = m.process("front", sglang.NoRanks)
+	for d := range s.dp {
+		for pp := range s.pp {
+			for tp := range s.tp {
+				ranks := sglang.Ranks{TP: int32(d*s.tp + tp), PP: int32(pp), DP: sglang.NoRank}
+				if s.dp > 1 {
+					ranks.DP = int32(d)
+				}
+				schedulers = append(schedulers, m.process(fmt.Sprintf("tp%d pp%d", ranks.TP, pp), ranks))
+			}
+		}
+	}
+	return front, schedulers
+}
+
+// request lets the engine serve one request; lossy is whether ranks lose slices.
+func (m *model) request(n int, s shape, trace TraceID, front *process, schedulers []*process, lossy bool) {
+	root, tok, tokenize, api := m.id(), m.id(), m.id(), m.id()
+	base := m.start + int64(n)*int64(time.Second)
+	key := func(format string, args ...any) string { return fmt.Sprintf("r%d ", n) + fmt.Sprintf(format, args...) }
+	emit := func(p *process, c copyOf) {
+		c.span.Trace = trace
+		if c.span.Ordinal == 0 {
+			c.span.Ordinal = NoOrdinal
+		}
+		m.queue(p, c)
+	}
+	emit(front, copyOf{key: key("tokenize"), parent: key("tokenizer"), span: Span{ID: tokenize, Parent: tok, Kind: sglang.KindSlice, Stage: sglang.StageTokenize, Start: base, End: base + 1}})
+	first, firstKey := tokenize, key("tokenize")
+	if s.level >= 2 {
+		emit(front, copyOf{key: key("api"), parent: key("tokenizer"), link: key("tokenize"), span: Span{ID: api, Parent: tok, Link: tokenize, Kind: sglang.KindSlice, Stage: sglang.StageAPIServerDispatch, Start: base, End: base + 2}})
+		first, firstKey = api, key("api")
+	}
+	emit(front, copyOf{key: key("tokenizer"), parent: key("root"), span: Span{ID: tok, Parent: root, Kind: sglang.KindThread, Start: base, End: base + 2}, thread: sglang.Thread{Label: "Tokenizer", Ranks: sglang.NoRanks}})
+	dp := n % s.dp
+	for _, p := range schedulers {
+		if s.dp > 1 && p.ranks.DP != int32(dp) {
+			continue
+		}
+		m.copies(p, n, s, root, first, firstKey, base, lossy, trace)
+	}
+	emit(front, copyOf{key: key("root"), span: Span{ID: root, Kind: sglang.KindRoot, Start: base, End: base + int64(time.Second)}})
+}
+
+// copies queues one rank's spans of a request.
+func (m *model) copies(p *process, n int, s shape, root, first uint64, firstKey string, base int64, lossy bool, trace TraceID) {
+	key := func(format string, args ...any) string {
+		return fmt.Sprintf("r%d pp%d dp%d ", n, p.ranks.PP, p.ranks.DP) + fmt.Sprintf(format, args...)
+	}
+	offset := rapid.Int64Range(0, int64(800*time.Microsecond)).Draw(m.t, "offset")
+	at := base + offset
+	thread := m.id()
+	step := func() (start, end int64) {
+		start = at
+		at += int64(12 * time.Millisecond)
+		return start, at
+	}
+	emit := func(c copyOf) {
+		c.span.Trace = trace
+		if c.span.Kind == sglang.KindSlice && lossy && rapid.IntRange(0, 99).Draw(m.t, "lost") < s.loss {
+			return
+		}
+		m.queue(p, c)
+	}
+	link, linkKey := first, firstKey
+	top := func(id uint64, stage sglang.Stage, start, end int64) {
+		k := key("%s", stage)
+		emit(copyOf{key: k, parent: key("thread"), link: linkKey, span: Span{ID: id, Parent: thread, Link: link, Kind: sglang.KindSlice, Stage: stage, Ordinal: NoOrdinal, Start: start, End: end}})
+		link, linkKey = id, k
+	}
+	leaf := func(parent uint64, parentKey string, stage sglang.Stage, ordinal int64, k string, start, end int64) {
+		emit(copyOf{key: key("%s", k), parent: parentKey, span: Span{ID: m.id(), Parent: parent, Kind: sglang.KindSlice, Stage: stage, Ordinal: ordinal, Start: start, End: end}})
+	}
+	if s.level >= 2 {
+		start, end := step()
+		top(m.id(), sglang.StageRequestProcess, start, end)
+	}
+	start, end := step()
+	top(m.id(), sglang.StagePrefillWaiting, start, end)
+	prefill := m.id()
+	began := at
+	for c := range s.chunks {
+		start, end := step()
+		if s.level >= 3 {
+			leaf(prefill, key("%s", sglang.StagePrefillForward), sglang.StageChunkedPrefill, NoOrdinal, fmt.Sprintf("chunk %d", c), start, end)
+		}
+	}
+	_, end = step()
+	top(prefill, sglang.StagePrefillForward, began, end)
+	if s.tokens > 0 {
+		decode := m.id()
+		began = at
+		for i := range s.tokens {
+			start, end := step()
+			if s.level >= 3 {
+				leaf(decode, key("%s", sglang.StageDecodeForward), sglang.StageDecodeLoop, int64(i+1), fmt.Sprintf("loop %d", i+1), start, end)
+			}
+			if s.retract && i == s.tokens/2 {
+				start, end := step()
+				leaf(decode, key("%s", sglang.StageDecodeForward), sglang.StagePrefillForward, NoOrdinal, "reprefill", start, end)
+			}
+		}
+		top(decode, sglang.StageDecodeForward, began, at)
+	}
+	emit(copyOf{key: key("thread"), parent: fmt.Sprintf("r%d root", n), span: Span{ID: thread, Parent: root, Kind: sglang.KindThread, Ordinal: NoOrdinal, Start: base, End: at}, thread: sglang.Thread{Label: "Scheduler", Ranks: p.ranks}})
+}
+
+// queue adds a span to the process's batches.
+func (m *model) queue(p *process, c copyOf) {
+	m.delivered[c.key] = true
+	last := len(p.batches) - 1
+	if last < 0 || len(p.batches[last]) >= rapid.IntRange(1, 12).Draw(m.t, "batch") {
+		p.batches = append(p.batches, nil)
+		last++
+	}
+	p.batches[last] = append(p.batches[last], c)
+}
+
+// driver does what the processor's shell does.
+type driver struct {
+	t        *rapid.T
+	registry *identity.Registry
+	shard    *Shard
+	bytes    atomic.Int64
+	now      time.Time
+	out      []outSpan
+}
+
+type outSpan struct {
+	copyOf
+	span   Span
+	digest *Digest
+}
+
+func newDriver(t *rapid.T) *driver {
+	d := &driver{t: t, now: time.Unix(1_800_000_000, 0)}
+	wait := 2 * time.Second
+	d.registry = identity.NewRegistry(identity.Settings{Wait: wait, ForgetAfter: time.Hour, MaxSenders: 1000})
+	d.shard = NewShard(Settings{Wait: wait, LearnWait: 30 * time.Second, DoneKeep: 10 * time.Second, IdleKeep: 10 * time.Minute, MaxBytes: 64 << 20}, d.registry, &d.bytes)
+	return d
+}
+
+// deliver hands a batch in; taken is whether the next consumer takes what passes.
+func (d *driver) deliver(p *process, batch []copyOf, taken bool) {
+	sender := d.registry.Sender(identity.Key{Instance: p.name, Ranks: sglang.NoRanks}, d.now)
+	changed := false
+	procs := make([]*identity.Proc, len(batch))
+	for i, c := range batch {
+		switch c.span.Kind {
+		case sglang.KindSlice:
+			sender.Saw(c.span.Stage.Info().Process)
+		case sglang.KindRoot:
+			d.registry.Join(sender, identity.Root{TraceLow: c.span.Trace.Lo, Span: c.span.ID}, d.now)
+		case sglang.KindThread:
+			proc, learned := d.registry.Learn(sender, c.thread, identity.Root{TraceLow: c.span.Trace.Lo, Span: c.span.Parent}, d.now)
+			procs[i] = proc
+			changed = changed || learned
+		}
+	}
+	if sender.Proc() != nil {
+		d.registry.Revive(sender.Proc())
+	}
+	mark := d.shard.Mark()
+	var passed []outSpan
+	for i, c := range batch {
+		sp := c.span
+		o := Origin{Sender: sender, Proc: sender.Proc()}
+		if c.span.Kind == sglang.KindThread {
+			o.Proc = procs[i]
+		}
+		verdict, item := d.shard.Take(d.now, &sp, o, c.thread)
+		d.t.Logf("%s: %s %x below %x: %d, taken %t", p.name, c.key, c.span.ID, c.span.Parent, verdict, taken)
+		switch verdict {
+		case Pass:
+			passed = append(passed, outSpan{copyOf: c, span: sp})
+		case Hold:
+			d.shard.Keep(item, c, 500)
+		}
+	}
+	for _, c := range d.shard.Commits(nil, mark) {
+		c.Conclude(taken)
+	}
+	if taken {
+		d.out = append(d.out, passed...)
+	}
+	d.shard.Settle(d.now)
+	d.collect()
+	if changed {
+		d.shard.Learned(d.now)
+		d.collect()
+	}
+}
+
+func (d *driver) collect() {
+	for _, r := range d.shard.Out() {
+		d.t.Logf("released: %s %x below %x, filled %t, %s", r.Payload.(copyOf).key, r.Span.ID, r.Span.Parent, r.Filled, r.Reason)
+		d.out = append(d.out, outSpan{copyOf: r.Payload.(copyOf), span: r.Span, digest: r.Digest})
+	}
+}
+
+func (d *driver) advance(by time.Duration) {
+	d.now = d.now.Add(by)
+	if d.registry.Settle(d.now) {
+		d.shard.Learned(d.now)
+	}
+	d.shard.Expire(d.now)
+	d.collect()
+}
+
+// run delivers all batches in a random order that keeps each process's own,
+// with resends and refusals.
+func (d *driver) run(processes []*process, faults bool) {
+	for {
+		var ready []*process
+		for _, p := range processes {
+			if len(p.batches) > 0 {
+				ready = append(ready, p)
+			}
+		}
+		if len(ready) == 0 {
+			return
+		}
+		p := rapid.SampledFrom(ready).Draw(d.t, "sender")
+		batch := p.batches[0]
+		fault := 0
+		if faults {
+			fault = rapid.IntRange(0, 19).Draw(d.t, "fault")
+		}
+		d.deliver(p, batch, fault != 1)
+		if fault != 1 {
+			p.batches = p.batches[1:]
+		}
+		if fault == 2 {
+			d.deliver(p, batch, true)
+		}
+		d.advance(time.Duration(rapid.IntRange(0, 20).Draw(d.t, "ms")) * time.Millisecond)
+	}
+}
+
+// check compares what left with the union of what the ranks delivered.
+func (d *driver) check(m *model) {
+	byKey := map[string]outSpan{}
+	for _, o := range d.out {
+		if before, twice := byKey[o.key]; twice {
+			d.t.Fatalf("%s left twice: %x and %x", o.key, before.span.ID, o.span.ID)
+		}
+		byKey[o.key] = o
+	}
+	for key := range m.delivered {
+		if _, ok := byKey[key]; !ok {
+			d.t.Fatalf("%s was delivered and did not leave", key)
+		}
+	}
+	for _, o := range d.out {
+		if up, ok := byKey[o.parent]; ok && o.parent != "" && up.span.ID != o.span.Parent {
+			d.t.Fatalf("%s names parent %x, %s left as %x", o.key, o.span.Parent, o.parent, up.span.ID)
+		}
+		if to, ok := byKey[o.link]; ok && o.link != "" && to.span.ID != o.span.Link {
+			d.t.Fatalf("%s links to %x, %s left as %x", o.key, o.span.Link, o.link, to.span.ID)
+		}
+	}
+	if held := d.shard.Levels().Held; held != 0 {
+		d.t.Fatalf("%d spans are still held", held)
+	}
+}
+
+// TestUnion: whatever the ranks lose and in whatever order their batches come,
+// every logical span that some rank delivered leaves once, below its own parent.
+func TestUnion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawShape(t)
+		m := &model{t: t, delivered: map[string]bool{}, start: 1_800_000_000_000_000_000}
+		d := newDriver(t)
+		front, schedulers := m.engine(s)
+		// A lossless request for each replica makes the ranks known.
+		for n := range s.dp {
+			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, false)
+		}
+		d.run(m.processes, false)
+		d.advance(5 * time.Second)
+		d.advance(time.Second)
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
+		}
+		d.run(m.processes, true)
+		for range 20 {
+			d.advance(time.Second)
+		}
+		d.check(m)
+	})
+}
