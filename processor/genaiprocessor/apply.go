@@ -110,11 +110,16 @@ func (p *genaiProcessor) applyOne(s *shard, r *assembly.Record, now time.Time, c
 	}
 }
 
-// passLate sends a decode_forward on whose request has left while it was taken out.
+// passLate sends a decode_forward on whose request has left while it was taken
+// out, with the steps that waited for it.
 func (p *genaiProcessor) passLate(r *assembly.Record) {
-	if h, ok := r.Payload.(*held); ok {
-		p.out.put(h)
+	h, ok := r.Payload.(*held)
+	if !ok {
+		p.tel.lostSteps.add("no_decode_forward", int64(r.LateSum.Count()))
+		return
 	}
+	writeSteps(h.span(), r.LateSum, assembly.Unknown)
+	p.out.put(h)
 }
 
 const maxEngines = 1000

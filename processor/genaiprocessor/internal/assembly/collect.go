@@ -83,6 +83,15 @@ func (t *Trace) expand(tr *tree, from int) {
 	}
 }
 
+// descend adds all children.
+func (t *Trace) descend(tr *tree) {
+	for k := 0; k < len(tr.nodes); k++ {
+		for c := t.nodes[tr.nodes[k]].kids; c != 0; c = t.nodes[c].sibling {
+			tr.nodes = t.visit(tr.nodes, c)
+		}
+	}
+}
+
 // topOf climbs to the place of a thread that has not come; 0 where the thread
 // has come, for then its parent tells whose it is.
 func (t *Trace) topOf(i int32) int32 {

@@ -79,6 +79,8 @@ type Record struct {
 
 	// TooLate: its request had left before the batch was handed on.
 	TooLate bool
+	// LateSum is set by Apply for a late span: steps that were folded and waited for it.
+	LateSum *steps.Sum
 
 	pinned *Trace
 }

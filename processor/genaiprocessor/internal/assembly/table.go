@@ -147,18 +147,45 @@ func (t *Table) Apply(r *Record, now time.Time) Outcome {
 		r.pinned = nil
 		tr.pins--
 	} else if o := t.hasLeft(r, now); o != Taken {
+		t.adopt(r, now)
 		return o
 	}
 	tr := t.trace(r.Trace, now)
 	before := tr.bytes
-	defer func() { t.bytes += tr.bytes - before }()
 	if r.Engine != "" {
 		tr.engine = r.Engine
 	}
-	if !t.record(tr, r, now) {
+	first := t.record(tr, r, now)
+	t.bytes += tr.bytes - before
+	if !first {
 		return Duplicate
 	}
 	return Taken
+}
+
+// adopt clears the place of a span that came after its request had left: what
+// waited for it below has nothing more to wait for. Its folded steps go with it.
+func (t *Table) adopt(r *Record, now time.Time) {
+	tr := t.traces[r.Trace]
+	if tr == nil || tr.pins > 0 {
+		return
+	}
+	i := tr.index[r.ID]
+	if i == 0 || tr.nodes[i].seen {
+		return
+	}
+	before := tr.bytes
+	if x := tr.nodes[i].x; x != nil && x.folded {
+		r.LateSum = x.sum
+	}
+	tr.epoch++
+	below := tree{root: i, nodes: tr.visit(t.scratch[:0], i)}
+	tr.descend(&below)
+	t.done.addSpans(tr, below.nodes, now)
+	tr.remove(below.nodes)
+	t.scratch = below.nodes[:0]
+	t.bytes += tr.bytes - before
+	t.dropEmpty(tr)
 }
 
 func (t *Table) record(tr *Trace, r *Record, now time.Time) bool {

@@ -64,6 +64,14 @@ func (t *tombs) add(tr *Trace, of *tree, quiet bool, now time.Time) {
 	}
 }
 
+// addSpans remembers spans whose request left before.
+func (t *tombs) addSpans(tr *Trace, nodes []int32, now time.Time) {
+	t.turn(now)
+	for _, i := range nodes {
+		t.young[tombKey{tr.id, tr.nodes[i].id}] = tomb{}
+	}
+}
+
 func (t *tombs) get(key tombKey) (tomb, bool) {
 	if g, ok := t.young[key]; ok {
 		return g, true

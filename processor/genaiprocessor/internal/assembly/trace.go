@@ -31,6 +31,8 @@ type extra struct {
 	// ranks are those of the resource that named this span first.
 	ranks sglang.Ranks
 	sum   *steps.Sum
+	// sumBytes is what sum counted for last.
+	sumBytes int
 	// folded: the steps in sum left the stream and must be written on a span.
 	folded bool
 	// left: a decode_forward went on without its root, and later steps pass; on
@@ -195,16 +197,18 @@ func (t *Trace) addStep(r *Record, worst int) bool {
 	x := t.extra(p)
 	if x.sum == nil {
 		x.sum = &steps.Sum{Worst: worst}
-		t.bytes += x.sum.Bytes()
 	}
-	before := x.sum.Bytes()
-	first := x.sum.Add(r.Step)
-	if first {
+	if !x.sum.Add(r.Step) {
+		return false
+	}
+	if len(r.Retracts) > 0 {
 		x.retracts = append(x.retracts, r.Retracts...)
 	}
-	t.bytes += x.sum.Bytes() - before
 	x.folded = x.folded || r.Folded
-	return first
+	size := x.sum.Bytes()
+	t.bytes += size - x.sumBytes
+	x.sumBytes = size
+	return true
 }
 
 // addOther counts a slice that has no numbers.
@@ -267,8 +271,5 @@ func (t *Trace) extraSize(i int32) int {
 	if x.root != nil {
 		size += payloadBytes(x.root.Payload)
 	}
-	if x.sum != nil {
-		size += x.sum.Bytes()
-	}
-	return size
+	return size + x.sumBytes
 }
