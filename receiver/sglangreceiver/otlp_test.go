@@ -503,6 +503,13 @@ func TestStampAllocations(t *testing.T) {
 	stamped := spans(testInstance + "/10.0.0.1:4242")
 	require.NoError(t, next.ConsumeTraces(ctx, stamped))
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = next.ConsumeTraces(ctx, stamped) }))
+	bare := spans("")
+	attrs := bare.ResourceSpans().At(0).Resource().Attributes()
+	attrs.EnsureCapacity(4)
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		attrs.Remove(sglang.AttrExporterPeer)
+		_ = next.ConsumeTraces(ctx, bare)
+	}), 1.0)
 }
 
 func TestStampsAreBounded(t *testing.T) {
