@@ -204,7 +204,8 @@ func (r *reader) histograms(e *series.Engine, d *decision, h pmetric.Histogram) 
 	cumulative := h.AggregationTemporality() == pmetric.AggregationTemporalityCumulative
 	for _, dp := range h.DataPoints().All() {
 		p := timed(dp, series.Histogram, dp.Flags())
-		if !p.Missing && (!cumulative || !dp.HasSum()) {
+		whole := cumulative && dp.HasSum() && dp.BucketCounts().Len() == dp.ExplicitBounds().Len()+1
+		if !p.Missing && !whole {
 			p.Kind = series.Opaque
 		}
 		p.Value.Sum, p.Value.Count = dp.Sum(), int64(dp.Count())

@@ -32,6 +32,8 @@ func (b *Batch) Reset() {
 // but the ranks. The engine must be held.
 func (b *Batch) Add(e *Engine, key []byte, rule Rule, p Point) {
 	p.group = e.group(key, rule, p.Kind)
+	p.group.seen = e.now
+	p.rank = e.rank(p.group, p.Rank)
 	b.Points = append(b.Points, p)
 }
 
@@ -44,17 +46,22 @@ func (b *Batch) Fold(e *Engine) {
 		e.fold(b, b.order[i:n])
 		i = n
 	}
+	e.endBatch()
+	if b.Stats.Refused[Untracked] == 0 {
+		return
+	}
+	for i := range b.Points {
+		if r := b.Points[i].rank; r != nil && r.transient {
+			b.Points[i].group.dropTransient()
+		}
+	}
 }
 
-// place finds each point's rank and its round: its ordinal among the points of
-// that rank.
+// place finds each point's round: its ordinal among the points of its rank.
 func (b *Batch) place(e *Engine) {
 	e.batches++
 	b.order = b.order[:0]
 	for i := range b.Points {
-		p := &b.Points[i]
-		p.group.seen = e.now
-		p.rank = e.rank(p.group, p.Rank)
 		b.enter(i, e.batches)
 	}
 	if b.rounds > 1 {

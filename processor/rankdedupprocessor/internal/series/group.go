@@ -64,8 +64,8 @@ type group struct {
 	crowded bool
 }
 
-// restart forgets what was before the engine's restart, and the ranks that have
-// no point in this batch.
+// restart forgets what was before, as after the engine's restart, and the ranks
+// that have no point in this batch.
 func (g *group) restart(e *Engine) {
 	g.epoch, g.chosen, g.start, g.out = e.epoch, nil, 0, 0
 	g.offset = Value{}
@@ -105,7 +105,7 @@ func (g *group) fold(e *Engine, b *Batch) {
 	}
 	if reason, ok := g.foldable(b); !ok {
 		b.Stats.Refused[reason] += int64(len(g.points))
-		e.forget(g)
+		g.restart(e)
 		g.crowded = false
 		return
 	}
@@ -122,7 +122,6 @@ func (g *group) fold(e *Engine, b *Batch) {
 	if g.rule.Skew {
 		g.spread(b)
 	}
-	g.dropTransient()
 }
 
 // foldable tells whether the rule can be applied; if not, the points stay as they are.
@@ -221,6 +220,7 @@ func (g *group) emit(b *Batch, best *Point) {
 	best.Verdict = Emit
 }
 
+// dropTransient is for the end of a batch: its points refer to the ranks.
 func (g *group) dropTransient() {
 	g.ranks = slices.DeleteFunc(g.ranks, func(r *rankState) bool { return r.transient })
 	if g.chosen != nil && g.chosen.transient {

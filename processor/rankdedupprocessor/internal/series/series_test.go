@@ -368,7 +368,16 @@ func TestRefusals(t *testing.T) {
 		}
 		assert.Len(t, pg.fold(in...), maxRanks+5)
 		assert.EqualValues(t, maxRanks+5, pg.batch.Stats.Refused[TooManyRanks])
-		assert.Zero(t, pg.store.Tracked())
+		assert.EqualValues(t, maxRanks, pg.store.Tracked())
+		assert.Len(t, pg.fold(in[:2]...), 1, "and folded again, once there are fewer")
+	})
+	t.Run("refused and not", func(t *testing.T) {
+		pg := newPage(t)
+		total := counter(sum, 0, 2, 10)
+		total.p.Rank = NoRanks
+		out := pg.fold(total, counter(sum, 0, 2, 4), counter(sum, 0, 3, 5), counter(sum, 1, 3, 6))
+		require.Len(t, out, 4)
+		assert.Equal(t, 5.0, out[2].Value.Sum)
 	})
 	for r := range ReasonCount {
 		assert.NotEmpty(t, r.String())
@@ -435,6 +444,14 @@ func TestBounds(t *testing.T) {
 	}
 	assert.EqualValues(t, 10, pg.store.Tracked())
 	assert.EqualValues(t, 30, pg.batch.Stats.Refused[Untracked])
+	e := pg.store.Acquire([]byte("engine"), pg.now)
+	assert.Len(t, e.groups, 5)
+	e.Release()
+
+	untracked := []sample{counter(sum, 0, 2, 1), counter(sum, 1, 2, 2), counter(sum, 0, 3, 3), counter(sum, 1, 3, 4)}
+	out = pg.fold(untracked...)
+	require.Len(t, out, 2, "two scrapes at once")
+	assert.Equal(t, 7.0, out[1].Value.Sum)
 
 	pg.now = pg.now.Add(45 * time.Second)
 	pg.fold(in[:4]...)

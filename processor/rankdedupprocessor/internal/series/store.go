@@ -93,8 +93,10 @@ type Engine struct {
 
 	mu     sync.Mutex // guards what follows
 	groups map[string]*group
-	now    time.Time
-	swept  time.Time
+	// passing are the keys of groups that last for one batch.
+	passing []string
+	now     time.Time
+	swept   time.Time
 	// epoch counts restarts; a group of an older epoch begins anew.
 	epoch int
 	// lastTS is the newest time folded; floor is the one before the last restart:
@@ -119,7 +121,7 @@ func (e *Engine) sweep(now time.Time) {
 	}
 }
 
-// forget drops the ranks of a group.
+// forget gives the room of a group back that goes.
 func (e *Engine) forget(g *group) {
 	n := int64(0)
 	for _, r := range g.ranks {
@@ -127,8 +129,7 @@ func (e *Engine) forget(g *group) {
 			n++
 		}
 	}
-	g.ranks, g.chosen, g.start, g.out = nil, nil, 0, 0
-	g.offset = Value{}
+	g.ranks = nil
 	e.count(-n)
 }
 
@@ -142,12 +143,22 @@ func (e *Engine) group(key []byte, rule Rule, kind Kind) *group {
 		g.rule, g.kind = rule, kind
 		return g
 	}
-	g := &group{rule: rule, kind: kind, epoch: e.epoch}
-	if !e.full() {
-		e.groups[string(key)] = g
-		g.stored = true
+	g := &group{rule: rule, kind: kind, epoch: e.epoch, stored: !e.full()}
+	k := string(key)
+	e.groups[k] = g
+	if !g.stored {
+		e.passing = append(e.passing, k)
 	}
 	return g
+}
+
+// endBatch forgets what there was no room for.
+func (e *Engine) endBatch() {
+	for _, k := range e.passing {
+		delete(e.groups, k)
+	}
+	clear(e.passing)
+	e.passing = e.passing[:0]
 }
 
 func (e *Engine) full() bool { return e.store.tracked.Load() >= e.store.limits.MaxSeries }
