@@ -40,6 +40,9 @@ const (
 	// CompletenessComplete, or why a value may be missing. A root that carries it
 	// is never judged again.
 	AttrCompleteness = "sglang.request.completeness"
+	// AttrTraceLevel is the highest level (SGLANG_TRACE_LEVEL) of any span of the
+	// request: at a lower one some values cannot be known.
+	AttrTraceLevel = "sglang.trace.level"
 	// AttrHealthCheck is true on roots of the engine's own probes.
 	AttrHealthCheck = "sglang.request.health_check"
 	// AttrPDPeerSpanID is the span id of the other half's root; the span link

@@ -4,7 +4,6 @@
 package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
 
 import (
-	"slices"
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -104,7 +103,7 @@ func (p *genaiProcessor) applyOne(s *shard, r *assembly.Record, now time.Time, c
 	case assembly.LateQuiet:
 		p.passLate(r)
 	case assembly.Taken:
-		if r.Folded {
+		if r.Folded && p.decodeLoop == decodeLoopFold {
 			c.folded++
 		}
 	}
@@ -118,7 +117,7 @@ func (p *genaiProcessor) passLate(r *assembly.Record) {
 		p.tel.lostSteps.add("no_decode_forward", int64(r.LateSum.Count()))
 		return
 	}
-	writeSteps(h.span(), r.LateSum, assembly.Unknown)
+	p.writeSteps(h.span(), r.LateSum, assembly.Unknown)
 	p.out.put(h)
 }
 
@@ -139,27 +138,47 @@ func (p *genaiProcessor) noteEngine(engine string) {
 	}
 }
 
+// engineLabel keeps the values of the dimension few.
+func (p *genaiProcessor) engineLabel(engine string) string {
+	p.enginesMu.RLock()
+	defer p.enginesMu.RUnlock()
+	if _, known := p.engines[engine]; !known {
+		return "other"
+	}
+	return engine
+}
+
 // settle lets the requests of a batch's traces leave that are complete, and the
 // oldest ones where too much is held.
 func (p *genaiProcessor) settle(b *batch, now time.Time) {
-	var left []assembly.Left
-	take := func(l assembly.Left) { left = append(left, l) }
-	var last assembly.TraceID
-	var first *shard
-	p.eachShard(b, func(s *shard, r *assembly.Record) {
-		if s != first || r.Trace != last {
-			s.table.Settle(r.Trace, now, take)
+	for k := range b.heads {
+		if b.heads[k] < 0 {
+			continue
 		}
-		first, last = s, r.Trace
-		if p.over(s) {
-			s.table.Evict(assembly.WhyLimit, now, take)
-		}
-	})
-	p.leave(left, now)
+		p.eachTable(k, now, func(t *assembly.Table, take func(assembly.Left)) {
+			var last assembly.TraceID
+			for i := b.heads[k]; i >= 0; i = b.next[i] {
+				if r := &b.records[i]; i == b.heads[k] || r.Trace != last {
+					t.Settle(r.Trace, now, take)
+					last = r.Trace
+				}
+			}
+			p.evict(t, now, take)
+		})
+	}
 }
 
-func (p *genaiProcessor) over(s *shard) bool {
-	return p.heldBytes.Load() > p.maxBytes || s.table.Traces() > p.maxTraces
+// maxEvict bounds how many traces one batch makes leave early.
+const maxEvict = 64
+
+func (p *genaiProcessor) evict(t *assembly.Table, now time.Time, take func(assembly.Left)) {
+	before := t.Bytes()
+	for range maxEvict {
+		held := p.heldBytes.Load() + int64(t.Bytes()-before)
+		if held <= p.maxBytes && t.Traces() <= p.maxTraces || !t.Evict(assembly.WhyLimit, now, take) {
+			return
+		}
+	}
 }
 
 // expire lets leave what has waited long enough.
@@ -189,5 +208,5 @@ func (p *genaiProcessor) eachTable(i int, now time.Time, do func(*assembly.Table
 	do(s.table, func(l assembly.Left) { left = append(left, l) })
 	p.heldBytes.Add(int64(s.table.Bytes() - before))
 	s.mu.Unlock()
-	p.leave(slices.Clip(left), now)
+	p.leave(left, now)
 }

@@ -386,8 +386,13 @@ func TestOpenRequests(t *testing.T) {
 		for i := range 3 {
 			s := newStory(1000, finished(10))
 			s.engine = []string{"a", "b", "b"}[i]
-			r.send(clone([]ptrace.Traces{s.frontEnd().td})...)
+			s.frontEnd().scheduler(stage{"request_process", 4, 5})
+			spans := split(s.td)
+			r.send(spans[:4]...) // not the scheduler's thread
 		}
+		probe := newStory(1000, finished(1))
+		probe.engine = "a"
+		r.send(probe.frontEnd().td)
 		done := newStory(1000, finished(10))
 		done.engine = "c"
 		done.frontEnd().scheduler(stage{"request_process", 4, 5}, stage{"prefill_waiting", 5, 105})
@@ -433,7 +438,7 @@ func TestOwnTelemetry(t *testing.T) {
 			{Value: 1, Attributes: attribute.NewSet(attribute.String("attribute", "time_in_model_decode"), attribute.String("reason", "first_token"))},
 		}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGenaiRoots(t, r.tel, []metricdata.DataPoint[int64]{
-			{Value: 1, Attributes: attribute.NewSet(attribute.String("completeness", "complete"))},
+			{Value: 1, Attributes: attribute.NewSet(attribute.String("completeness", "complete"), attribute.String("engine", ""))},
 		}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGenaiHeldBytes(t, r.tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGenaiHeldRoots(t, r.tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())

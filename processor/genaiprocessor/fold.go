@@ -13,16 +13,20 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/steps"
 )
 
-// writeSteps puts the summary of a decode on its span. output is the number of
-// tokens of the whole request, below 2 if unknown or without a decode.
-func writeSteps(span ptrace.Span, sum *steps.Sum, output int64) {
-	if sum.Count() == 0 {
+// writeSteps puts the summary of a decode on its span; with drop, only how many
+// steps there were, which a tier behind needs to know that all have come. output
+// is the number of tokens of the whole request, below 2 if unknown or without a decode.
+func (p *genaiProcessor) writeSteps(span ptrace.Span, sum *steps.Sum, output int64) {
+	if sum.Count() == 0 || p.decodeLoop == decodeLoopKeep {
+		return
+	}
+	attrs := span.Attributes()
+	attrs.EnsureCapacity(attrs.Len() + 9)
+	attrs.PutInt(sglang.AttrStepsCount, int64(sum.Count()))
+	if p.decodeLoop == decodeLoopDrop {
 		return
 	}
 	s := sum.Summary()
-	attrs := span.Attributes()
-	attrs.EnsureCapacity(attrs.Len() + 9)
-	attrs.PutInt(sglang.AttrStepsCount, int64(s.Count))
 	putSeconds(attrs, sglang.AttrStepsSum, s.Sum)
 	putSeconds(attrs, sglang.AttrStepsMin, s.Min)
 	putSeconds(attrs, sglang.AttrStepsP50, s.P50)

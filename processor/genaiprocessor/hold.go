@@ -86,7 +86,7 @@ func (p *genaiProcessor) takeSpan(
 func (p *genaiProcessor) takeDecodeForward(
 	rs ptrace.ResourceSpans, ss ptrace.ScopeSpans, span ptrace.Span, r *assembly.Record,
 ) bool {
-	if p.decodeLoop != decodeLoopFold || r.FoldedBefore > 0 || r.TooLate {
+	if p.decodeLoop == decodeLoopKeep || r.FoldedBefore > 0 {
 		return false
 	}
 	h := hold(rs, ss, span)

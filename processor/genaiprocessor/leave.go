@@ -47,12 +47,12 @@ func (p *genaiProcessor) finish(q *assembly.Request, now time.Time) {
 	q.Timeline.Facts = facts
 	result := latency.Derive(&q.Timeline, root.reported)
 	for _, r := range result.Refused {
-		p.tel.invalid.add(r)
+		p.tel.refusal(r)
 	}
 	if result.Suspect && !root.reported.Trusted {
 		p.tel.suspect.add(1)
 	}
-	p.tel.roots.add(q.Completeness, 1)
+	p.tel.roots.add([2]string{q.Completeness, p.engineLabel(q.Engine)})
 	p.writeRoot(root, q, facts, &result)
 	p.putFolded(q.Folded, root, facts.OutputTokens)
 	if root.role == sglang.RolePrefill || root.role == sglang.RoleDecode {
@@ -69,10 +69,10 @@ func (p *genaiProcessor) putFolded(folded []assembly.FoldedSteps, root *rootSpan
 		h, ok := f.DecodeForward.(*held)
 		switch {
 		case ok:
-			writeSteps(h.span(), f.Sum, output)
+			p.writeSteps(h.span(), f.Sum, output)
 			p.out.put(h)
 		case root != nil && f.Primary:
-			writeSteps(root.span(), f.Sum, output)
+			p.writeSteps(root.span(), f.Sum, output)
 		default:
 			p.tel.lostSteps.add("no_decode_forward", int64(f.Sum.Count()))
 		}

@@ -33,8 +33,12 @@ func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result l
 		Room: root.room, External: root.external,
 		Value: &halfValue{root: root, result: result},
 	}
-	if !root.joinable() {
+	switch {
+	case !root.joinable():
 		p.putAlone(root, outcomeNotJoinable)
+		return
+	case p.pdWait == 0:
+		p.putAlone(root, outcomeUnjoined)
 		return
 	}
 	p.joinMu.Lock()
@@ -45,8 +49,6 @@ func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result l
 		p.putPair(h, pair)
 	case !kept:
 		p.putAlone(root, outcomeUnjoined)
-	case p.pdWait == 0:
-		p.expireHalves(now, false)
 	default:
 		p.heldBytes.Add(int64(root.bytes))
 	}
@@ -62,7 +64,7 @@ func (p *genaiProcessor) putAlone(root *rootSpan, outcome string) {
 // that no one else has it.
 func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half) {
 	a, b := fresh.Value.(*halfValue), waiting.Value.(*halfValue)
-	if waiting.Held && p.pdWait > 0 {
+	if waiting.Held {
 		p.heldBytes.Add(-int64(b.root.bytes))
 	}
 	decode, prefill := a, b
@@ -123,9 +125,7 @@ func (p *genaiProcessor) expireHalves(now time.Time, all bool) {
 	})
 	p.joinMu.Unlock()
 	for _, root := range alone {
-		if p.pdWait > 0 {
-			p.heldBytes.Add(-int64(root.bytes))
-		}
+		p.heldBytes.Add(-int64(root.bytes))
 		p.putAlone(root, outcomeUnjoined)
 	}
 }

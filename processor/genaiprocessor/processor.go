@@ -22,6 +22,9 @@ import (
 
 const shardCount = 16
 
+// halfBytes is about what the numbers of a half take whose root has left.
+const halfBytes = 1 << 10
+
 // shard is the state of the traces whose id falls to it.
 type shard struct {
 	mu    sync.Mutex
@@ -68,10 +71,12 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		replace:    cfg.Semconv == semconvReplace,
 		normalize:  cfg.SpanNames == namesNormalize,
 		pdWait:     cfg.PDWait, wait: cfg.Wait,
-		maxBytes:  int64(maxBytes) * 3 / 4,
+		maxBytes:  int64(maxBytes) * 5 / 8,
 		maxTraces: max(1, cfg.MaxRequests/shardCount),
 		out:       newOutbox(next, maxBytes/4, tel),
-		join:      pdjoin.New(pdjoin.Limits{Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: cfg.MaxRequests}),
+		join: pdjoin.New(pdjoin.Limits{
+			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes),
+		}),
 		engines:   make(map[string]struct{}),
 		batches:   sync.Pool{New: func() any { return &batch{} }},
 	}
@@ -131,7 +136,7 @@ func (p *genaiProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) er
 	p.scan(td, b)
 	now := time.Now()
 	p.chain(b)
-	if b.steps && p.decodeLoop == decodeLoopFold {
+	if b.steps && p.decodeLoop != decodeLoopKeep {
 		p.pin(b, now)
 	}
 	if b.edits || b.steps && p.decodeLoop != decodeLoopKeep {

@@ -20,9 +20,9 @@ import (
 type telemetry struct {
 	builder *metadata.TelemetryBuilder
 
-	roots, early, late, duplicates, pdHalves, lostSteps, lostSpans labelled
-	invalid                                                        invalidCounter
-	suspect, noRoot, folded, dropped, refused, retries             plain
+	early, late, duplicates, pdHalves, lostSteps, lostSpans labelled
+	roots, invalid                                          pairs
+	suspect, noRoot, folded, dropped, refused, retries      plain
 }
 
 func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
@@ -32,14 +32,14 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 	}
 	return &telemetry{
 		builder:    b,
-		roots:      labelled{counter: b.ProcessorGenaiRoots, key: "completeness"},
+		roots:      pairs{counter: b.ProcessorGenaiRoots, keys: [2]attribute.Key{"completeness", "engine"}},
 		early:      labelled{counter: b.ProcessorGenaiEarlyReleases, key: "reason"},
 		late:       labelled{counter: b.ProcessorGenaiLateSpans, key: "kind"},
 		duplicates: labelled{counter: b.ProcessorGenaiDuplicateSpans, key: "kind"},
 		pdHalves:   labelled{counter: b.ProcessorGenaiPdHalves, key: "outcome"},
 		lostSteps:  labelled{counter: b.ProcessorGenaiLostSteps, key: "reason"},
 		lostSpans:  labelled{counter: b.ProcessorGenaiLostSpans, key: "reason"},
-		invalid:    invalidCounter{counter: b.ProcessorGenaiInvalidValues},
+		invalid:    pairs{counter: b.ProcessorGenaiInvalidValues, keys: [2]attribute.Key{"attribute", "reason"}},
 		suspect:    plain{b.ProcessorGenaiSuspectTtft},
 		noRoot:     plain{b.ProcessorGenaiRequestsWithoutRoot},
 		folded:     plain{b.ProcessorGenaiFoldedSteps},
@@ -75,19 +75,24 @@ func (c *labelled) add(value string, n int64) {
 	c.counter.Add(context.Background(), n, option.(metric.AddOption))
 }
 
-// invalidCounter counts refused values by attribute and reason.
-type invalidCounter struct {
+// pairs is a counter by two attributes with few values.
+type pairs struct {
 	counter metric.Int64Counter
-	sets    sync.Map // latency.Refusal -> metric.AddOption
+	keys    [2]attribute.Key
+	sets    sync.Map // [2]string -> metric.AddOption
 }
 
-func (c *invalidCounter) add(r latency.Refusal) {
-	option, ok := c.sets.Load(r)
+func (c *pairs) add(values [2]string) {
+	option, ok := c.sets.Load(values)
 	if !ok {
-		set := attribute.NewSet(attribute.String("attribute", r.Attribute), attribute.String("reason", string(r.Reason)))
-		option, _ = c.sets.LoadOrStore(r, metric.WithAttributeSet(set))
+		set := attribute.NewSet(c.keys[0].String(values[0]), c.keys[1].String(values[1]))
+		option, _ = c.sets.LoadOrStore(values, metric.WithAttributeSet(set))
 	}
 	c.counter.Add(context.Background(), 1, option.(metric.AddOption))
+}
+
+func (t *telemetry) refusal(r latency.Refusal) {
+	t.invalid.add([2]string{r.Attribute, string(r.Reason)})
 }
 
 // observe registers the gauges.
@@ -137,11 +142,11 @@ type openRequests struct {
 // open sums the open requests up per engine. An engine without any shows 0 as
 // long as it is known.
 func (p *genaiProcessor) open() map[string]openRequests {
-	out := make(map[string]openRequests)
+	out, now := make(map[string]openRequests), time.Now()
 	for i := range p.shards {
 		s := &p.shards[i]
 		s.mu.Lock()
-		s.table.Open(func(engine string, n int, since time.Time) {
+		s.table.Open(now, func(engine string, n int, since time.Time) {
 			o := out[engine]
 			if o.requests == 0 || since.Before(o.since) {
 				o.since = since

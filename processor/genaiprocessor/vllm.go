@@ -5,6 +5,7 @@ package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/proce
 
 import (
 	"encoding/binary"
+	"math"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/budget"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
 )
 
@@ -42,21 +44,38 @@ func (p *genaiProcessor) completeVLLM(span ptrace.Span, out []vllmResult) []vllm
 	if root.completeness != "" {
 		return out
 	}
-	q := &assembly.Request{Completeness: sglang.CompletenessComplete}
+	q := &assembly.Request{Completeness: sglang.CompletenessComplete, Level: assembly.Unknown}
 	q.Timeline = latency.Timeline{Start: int64(span.StartTimestamp()), End: int64(span.EndTimestamp()), Complete: true}
 	facts := root.facts(q)
 	facts.Embedding = false
 	q.Timeline.Facts = facts
 	result := latency.Derive(&q.Timeline, root.reported)
+	budgetOfVLLM(&result)
 	p.writeAttributes(span.Attributes(), root, q, facts, &result, sglang.ProviderVLLM)
 	return append(out, vllmResult{refused: result.Refused})
 }
 
+// budgetOfVLLM: vLLM's queue, prefill and decode do not overlap.
+func budgetOfVLLM(r *latency.Result) {
+	if !r.Queue.Known || !r.Prefill.Known || !r.Decode.Known {
+		return
+	}
+	b := budget.Budget{
+		budget.Queue: nanos(r.Queue), budget.Prefill: nanos(r.Prefill), budget.Decode: nanos(r.Decode),
+	}
+	if rest := nanos(r.E2E) - b.Total(); rest >= 0 {
+		b[budget.Unattributed] = rest
+		r.Budget = b
+	}
+}
+
+func nanos(v latency.Value) int64 { return int64(math.Round(v.Seconds * 1e9)) }
+
 func (p *genaiProcessor) countVLLM(results []vllmResult) {
 	for _, r := range results {
-		p.tel.roots.add(sglang.CompletenessComplete, 1)
+		p.tel.roots.add([2]string{sglang.CompletenessComplete, ""})
 		for _, refusal := range r.refused {
-			p.tel.invalid.add(refusal)
+			p.tel.refusal(refusal)
 		}
 	}
 }

@@ -51,7 +51,10 @@ func (p *genaiProcessor) writeAttributes(
 		w.str(sglang.AttrErrorType, orDefault(q.ErrorType, sglang.ErrorTypeAbort))
 	}
 	w.refusals()
-	w.attrs.PutStr(sglang.AttrCompleteness, q.Completeness)
+	if root.completeness != sglang.CompletenessComplete {
+		w.attrs.PutStr(sglang.AttrCompleteness, q.Completeness)
+	}
+	w.count(sglang.AttrTraceLevel, q.Level)
 }
 
 func orDefault(s, fallback string) string {

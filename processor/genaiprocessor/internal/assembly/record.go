@@ -119,6 +119,8 @@ type Request struct {
 	Folded   []FoldedSteps
 	// Completeness is one of sglang.Completeness*.
 	Completeness string
+	// Level is the highest trace level of any of its spans, Unknown without slices.
+	Level int64
 	// Failed and ErrorType are of the primary's thread.
 	Failed, EncoderSeen bool
 	ErrorType           string

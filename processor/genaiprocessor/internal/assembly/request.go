@@ -13,7 +13,7 @@ func (t *Trace) request(tr *tree, completeness string) *Request {
 	n := &t.nodes[tr.root]
 	r := &Request{
 		Trace: t.id, RootID: n.id, Root: n.x.root, Engine: t.engine,
-		Completeness: completeness, EncoderSeen: tr.encoder,
+		Completeness: completeness, EncoderSeen: tr.encoder, Level: Unknown,
 	}
 	r.Timeline = latency.Timeline{
 		Start: n.start, End: n.end, Role: n.x.root.Role,
@@ -23,6 +23,7 @@ func (t *Trace) request(tr *tree, completeness string) *Request {
 		Scheduler:     make([]latency.Slice, 0, 8),
 	}
 	for _, i := range tr.nodes {
+		r.Level = max(r.Level, t.level(i))
 		t.addFront(r, i)
 		t.addFolded(r, tr, i)
 		t.addMissed(r, tr, i)
@@ -31,6 +32,17 @@ func (t *Trace) request(tr *tree, completeness string) *Request {
 		t.addPrimary(r, tr.primary)
 	}
 	return r
+}
+
+func (t *Trace) level(i int32) int64 {
+	n := &t.nodes[i]
+	if n.x != nil && (n.x.sum.Count() > 0 || n.x.foldedBefore > 0) {
+		return int64(sglang.StageDecodeLoop.Info().Level)
+	}
+	if !n.seen || n.stage == sglang.StageUnknown {
+		return Unknown
+	}
+	return int64(n.stage.Info().Level)
 }
 
 func (t *Trace) addFront(r *Request, i int32) {

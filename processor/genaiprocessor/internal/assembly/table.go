@@ -352,10 +352,17 @@ func (t *Table) Evict(why Why, now time.Time, take func(Left)) bool {
 	return false
 }
 
+// frontEndAge is how long a request counts as open of which only the front end
+// knows: a busy engine drops its own health probes and leaves such spans behind.
+const frontEndAge = time.Minute
+
 // Open calls see for each trace with requests whose root has not come and whose
 // scheduler is not known to be done: how many, and since when.
-func (t *Table) Open(see func(engine string, requests int, since time.Time)) {
+func (t *Table) Open(now time.Time, see func(engine string, requests int, since time.Time)) {
 	for _, tr := range t.traces {
+		if now.Sub(tr.created) > frontEndAge && !tr.atScheduler() {
+			continue
+		}
 		if n := tr.open(); n > 0 {
 			see(tr.engine, n, tr.created)
 		}
@@ -376,6 +383,17 @@ func (t *Trace) open() int {
 		return 1
 	}
 	return requests - closed
+}
+
+func (t *Trace) atScheduler() bool {
+	for _, i := range t.index {
+		n := &t.nodes[i]
+		if n.seen && n.kind == sglang.KindSlice && n.stage.Info().Process == sglang.ProcessScheduler ||
+			n.x != nil && n.x.sum != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *Trace) isRootPlace(n *node) bool {
