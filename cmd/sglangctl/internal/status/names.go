@@ -13,6 +13,8 @@ const (
 	metricReleased = "processor_rankdedup_spans_released"
 	metricRoots    = "processor_genai_roots"
 	metricInvalid  = "processor_genai_invalid_values"
+	// metricHeldRoots is a gauge.
+	metricHeldRoots = "processor_genai_held_roots"
 )
 
 // trouble is a number that is 0 while all is well. only restricts it to some

@@ -51,9 +51,13 @@ func Of(p Page) Status {
 		invalid:   p.figure(metricInvalid, match{}),
 		engines:   p.by(metricEngineUp, match{}, "engine"),
 	}
-	// A counter gets its series with its first event. Where genai let roots go,
-	// no series means that it refused nothing.
-	s.invalid.known = s.invalid.known || s.requests.known
+	// A counter gets its series with its first event, a gauge at the start: where
+	// a component shows its gauge, a counter that is not there is 0.
+	s.kept.known = s.kept.known || s.processes.known
+	s.received.known = s.received.known || s.processes.known
+	genai := p.figure(metricHeldRoots, match{}).known
+	s.requests.known = s.requests.known || genai
+	s.invalid.known = s.invalid.known || genai
 	for _, t := range troubles {
 		if text := t.say(p); text != "" {
 			s.troubles = append(s.troubles, text)

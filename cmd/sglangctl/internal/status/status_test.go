@@ -30,6 +30,8 @@ otelcol_processor_rankdedup_senders{state="ambiguous"} 0
 # TYPE otelcol_processor_genai_roots counter
 otelcol_processor_genai_roots{completeness="complete"} 27
 otelcol_processor_genai_roots{completeness="no_scheduler"} 1
+# TYPE otelcol_processor_genai_held_roots gauge
+otelcol_processor_genai_held_roots{processor="genai"} 0
 # TYPE otelcol_receiver_sglang_engine_up gauge
 otelcol_receiver_sglang_engine_up{engine="localhost:30000"} 1
 `
@@ -62,7 +64,13 @@ otelcol_processor_rankdedup_senders{state="ambiguous"} 2
   1 200 spans could not be exported (file 1 200)
 `,
 		},
-		{"nothing yet", "otelcol_process_uptime 3\n", `received ? spans of ? requests from ? processes; kept ?; ? invalid
+		{
+			"nothing yet", "otelcol_processor_rankdedup_senders{state=\"known\"} 0\notelcol_processor_genai_held_roots 0\n",
+			`received 0 spans of 0 requests from 0 processes; kept 0; 0 invalid
+  no span has arrived: does the engine run with --enable-trace and --otlp-traces-endpoint?
+`,
+		},
+		{"another collector", "otelcol_process_uptime 3\n", `received ? spans of ? requests from ? processes; kept ?; ? invalid
   no span has arrived: does the engine run with --enable-trace and --otlp-traces-endpoint?
 `},
 	} {

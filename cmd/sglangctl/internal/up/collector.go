@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -73,19 +74,30 @@ func Start(ctx context.Context, c Collector) (*Process, error) {
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	detach(p.cmd)
-	if err := p.cmd.Start(); err != nil {
+	if err := p.start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	go p.wait()
 	if err := p.healthy(ctx, c.Health); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
 }
 
-func (p *Process) wait() {
-	p.err = p.cmd.Wait()
-	close(p.done)
+// start starts the child on a thread that lives as long as it does: Linux ties
+// the signal that detach asks for to the thread, not to the process.
+func (p *Process) start() error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	return <-started
 }
 
 // Done is closed when the collector has ended, by itself or by Stop.

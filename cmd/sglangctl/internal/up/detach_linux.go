@@ -1,8 +1,6 @@
 // Copyright The otelcol-sglang Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package up // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/up"
 
 import (
@@ -11,5 +9,8 @@ import (
 )
 
 // detach gives the child a process group of its own: the terminal's Ctrl-C does
-// not reach it, so it ends after those who send to it.
-func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// not reach it, so it ends after those who send to it. Where this process is
+// killed, or the thread that started the child ends, the child is told to end.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
