@@ -157,7 +157,8 @@ type Family struct {
 	ScrapedAs string
 	Type      MetricType
 	Source    MetricSource
-	// Labels are always there; OptionalLabels depend on the engine's flags.
+	// Labels are always there, in this release; OptionalLabels depend on the
+	// engine's flags.
 	Labels, OptionalLabels []string
 	// ExtraLabels: the keys of --extra-metric-labels are on it too.
 	ExtraLabels bool

@@ -17,6 +17,7 @@ type catalogue struct {
 	Version     string            `yaml:"sglang_version"`
 	Sources     map[string]source `yaml:"sources"`
 	Families    []family          `yaml:"families"`
+	Former      []family          `yaml:"former_families"`
 	Renames     []rename          `yaml:"renames"`
 	TypeChanges []typeChange      `yaml:"type_changes"`
 	Loads       []loads           `yaml:"loads"`
@@ -46,9 +47,10 @@ type family struct {
 	Series              []seriesRule `yaml:"series"`
 	BucketsConfigurable bool         `yaml:"buckets_configurable"`
 	Buckets             []float64    `yaml:"buckets"`
+	Until               string       `yaml:"until"`
 	Meaning             string       `yaml:"meaning"`
 
-	scrapedAs, until string
+	scrapedAs string
 }
 
 type seriesRule struct {
@@ -99,6 +101,7 @@ func parse(in []byte) (*catalogue, error) {
 	if err := d.Decode(&c); err != nil {
 		return nil, err
 	}
+	c.Families = append(c.Families, c.Former...)
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -165,7 +168,7 @@ func (c *catalogue) addVariants() error {
 			return fmt.Errorf("type change of %s: not in the catalogue", t.Name)
 		}
 		v := c.Families[i]
-		v.scrapedAs, v.until = v.Name, t.Until
+		v.scrapedAs, v.Until = v.Name, t.Until
 		v.Name, v.Type = v.Name+"_"+t.Type, t.Type
 		v.Buckets, v.BucketsConfigurable = nil, false
 		if t.Type == "gauge" {

@@ -68,7 +68,7 @@ func (w *writer) family(c *catalogue, f *family) {
 	w.series(f.Series)
 	w.buckets(f.Buckets)
 	w.flag("BucketsConfigurable", f.BucketsConfigurable)
-	w.text("Until", f.until)
+	w.text("Until", f.Until)
 	w.f("Meaning: %q,\n},\n", f.Meaning)
 }
 
