@@ -96,16 +96,51 @@ func eachSpan(td ptrace.Traces, do func(ptrace.ResourceSpans, ptrace.Span)) {
 	}
 }
 
+// sender puts on a batch what a deployment lets the processor see of its sender.
+type sender func(td ptrace.Traces, e capture.Export)
+
+func byPeer(td ptrace.Traces, e capture.Export) { stamp(td, e.Peer) }
+
+// instanceOnly is a plain OTLP receiver in front: no stamp.
+func instanceOnly(ptrace.Traces, capture.Export) {}
+
+// peerOnly is an engine with an older SDK.
+func peerOnly(td ptrace.Traces, e capture.Export) {
+	setInstance(td, "")
+	stamp(td, e.Peer)
+}
+
+// podInstance is an operator who set one service.instance.id for the whole pod.
+func podInstance(td ptrace.Traces, e capture.Export) {
+	setInstance(td, "pod-0")
+	stamp(td, e.Peer)
+}
+
+// merged is a proxy that merges connections, for such a pod.
+func merged(td ptrace.Traces, _ capture.Export) {
+	setInstance(td, "pod-0")
+	stamp(td, "10.0.0.1:4711")
+}
+
+func setInstance(td ptrace.Traces, id string) {
+	for _, rs := range td.ResourceSpans().All() {
+		rs.Resource().Attributes().Remove(attrInstanceID)
+		if id != "" {
+			rs.Resource().Attributes().PutStr(attrInstanceID, id)
+		}
+	}
+}
+
 // replay sends a capture in arrival order with its pauses, and returns the spans
 // that left in the call that brought them, by id.
-func (r *running) replay(exports []capture.Export, run uint64, merge func(capture.Export) string) map[pcommon.SpanID]bool {
+func (r *running) replay(exports []capture.Export, run uint64, as sender) map[pcommon.SpanID]bool {
 	atOnce := map[pcommon.SpanID]bool{}
 	began := time.Now()
 	for _, e := range exports {
 		time.Sleep(e.At.Sub(exports[0].At) - time.Since(began))
 		synctest.Wait()
 		td := fresh(e.Traces, run)
-		stamp(td, merge(e))
+		as(td, e)
 		ids := map[pcommon.SpanID]bool{}
 		eachSpan(td, func(_ ptrace.ResourceSpans, s ptrace.Span) { ids[s.SpanID()] = true })
 		seen := len(r.sink.AllTraces())
@@ -122,8 +157,6 @@ func (r *running) replay(exports []capture.Export, run uint64, merge func(captur
 	synctest.Wait()
 	return atOnce
 }
-
-func byPeer(e capture.Export) string { return e.Peer }
 
 // tree is a set of spans by id.
 type tree struct {
@@ -256,6 +289,34 @@ func TestCaptures(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Log(row)
+	}
+}
+
+// TestSenders: however little the resources tell of the senders, the same spans
+// leave; only what must be held differs.
+func TestSenders(t *testing.T) {
+	names, err := capture.Names(capturesDir)
+	require.NoError(t, err)
+	for kind, as := range map[string]sender{
+		"instance only": instanceOnly, "peer only": peerOnly, "one instance per pod": podInstance, "merged": merged,
+	} {
+		for _, name := range names {
+			exports, err := capture.Load(capturesDir, name)
+			require.NoError(t, err)
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, createDefaultConfig().(*Config))
+					for run := range uint64(2) {
+						r.sink.Reset()
+						in := inputTree(exports, run)
+						r.replay(exports, run, as)
+						time.Sleep(time.Minute)
+						synctest.Wait()
+						checkOutput(t, in, treeOf(r.sink.AllTraces()))
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -87,6 +87,9 @@ type node struct {
 	// copy of it has come with.
 	pred      *node
 	openLinks []uint64
+	// wrote is the id by which a span of this node that left names its link's
+	// target, while that is not known.
+	wrote uint64
 
 	base  int64 // ordinal of steps[0]
 	steps []slot
@@ -289,6 +292,12 @@ func (n *node) absorb(t *trace, o *node) {
 		n.pred = o.pred
 	}
 	n.openLinks = append(n.openLinks, o.openLinks...)
+	if n.wrote == 0 {
+		n.wrote = o.wrote
+	}
+	if n.pred != nil {
+		t.setPred(n, n.target())
+	}
 	n.absorbSlots(t, o)
 }
 

@@ -13,7 +13,11 @@ import (
 
 // takeSlice decides a slice.
 func (t *trace) takeSlice(now int64, sp *Span, o Origin) (Verdict, *Item) {
-	switch sp.Stage.Info().Process {
+	info := sp.Stage.Info()
+	if info.Level >= 2 {
+		t.levelTwo = true
+	}
+	switch info.Process {
 	case sglang.ProcessFrontEnd, sglang.ProcessDPController, sglang.ProcessEncoder, sglang.ProcessTransfer:
 		return t.takeSingle(sp, o)
 	}
@@ -53,7 +57,7 @@ func (t *trace) holdUnknown(now int64, sp *Span, o Origin) (Verdict, *Item) {
 func (t *trace) place(now int64, sp *Span, o Origin, item *Item) (Verdict, *Item) {
 	p := o.Proc
 	if sp.Stage == sglang.StageRequestProcess {
-		p.Group.SawLevelTwo()
+		p.Group.SawLevelTwo(true)
 	}
 	if t.nested(sp) {
 		parent := t.parentFor(sp, p)
@@ -247,6 +251,7 @@ func (t *trace) settle(now int64, l *thread, n *node) {
 func (t *trace) releaseNode(_ int64, l *thread, n *node, why Reason) {
 	it := n.item
 	sp := it.span
+	t.leadsOut(sp.Link, sp.Stage, l.group)
 	t.writeIDs(l, n, &sp)
 	n.released, n.item = true, nil
 	t.release(it, Release{Span: sp, Proc: it.origin.Proc, Filled: it.rank != keptRank(l), Reason: why})
@@ -267,6 +272,9 @@ func keptRank(l *thread) int32 {
 func (t *trace) passNode(l *thread, n *node, sp *Span) Verdict {
 	t.shard.commit(commit{trace: t, node: n})
 	t.writeIDs(l, n, sp)
+	if n.pred == nil {
+		n.wrote = sp.Link
+	}
 	return Pass
 }
 
@@ -300,7 +308,7 @@ func (t *trace) resolveLink(n *node, sp *Span, g *identity.Group) bool {
 		t.bind(sp.Link, ref{node: n.pred.find()})
 		return true
 	}
-	if _, single := t.up[sp.Link]; single || opening(sp, g) {
+	if t.leadsOut(sp.Link, sp.Stage, g) {
 		return true
 	}
 	if _, passed := t.passed[sp.Link]; passed {
@@ -309,13 +317,29 @@ func (t *trace) resolveLink(n *node, sp *Span, g *identity.Group) bool {
 	if !slices.Contains(n.openLinks, sp.Link) {
 		n.openLinks = append(n.openLinks, sp.Link)
 	}
-	return false
+	return t.opening(sp, g)
+}
+
+// leadsOut tells whether a link leads to a span of the front end.
+func (t *trace) leadsOut(link uint64, stage sglang.Stage, g *identity.Group) bool {
+	_, single := t.up[link]
+	if single && stage == sglang.StagePrefillWaiting {
+		g.SawLevelTwo(false)
+	}
+	return single
 }
 
 // setPred notes the node that n links to: every rank's id of it is the same node.
 func (t *trace) setPred(n, target *node) {
 	if n.pred == nil {
 		n.pred = target
+	}
+	if id := n.wrote; id != 0 {
+		// A span that left says so: the target must take the id.
+		n.wrote = 0
+		if target.nameAs(id) != id {
+			target.named = append(target.named, id)
+		}
 	}
 	for _, id := range n.openLinks {
 		if t.nodeAt(id) == nil {

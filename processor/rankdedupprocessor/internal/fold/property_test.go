@@ -4,11 +4,14 @@
 package fold
 
 import (
+	"flag"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -29,7 +32,6 @@ type process struct {
 	name    string
 	ranks   sglang.Ranks
 	batches [][]copyOf
-	sent    [][]copyOf
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s (%d left)", p.name, len(p.batches)) }
@@ -39,17 +41,21 @@ func (p *process) GoString() string { return p.String() }
 // model is an engine and the requests it serves.
 type model struct {
 	t         *rapid.T
+	name      string // prefix of its keys and senders
 	nextID    uint64
 	processes []*process
 	delivered map[string]bool // keys that some rank delivers
-	links     map[string]string
 	start     int64
+}
+
+func newModel(t *rapid.T, name string, firstID uint64) *model {
+	return &model{t: t, name: name, nextID: firstID, delivered: map[string]bool{}, start: 1_800_000_000_000_000_000}
 }
 
 func (m *model) id() uint64 { m.nextID++; return m.nextID * 0x9e3779b97f4a7c15 }
 
 func (m *model) process(name string, ranks sglang.Ranks) *process {
-	p := &process{name: name, ranks: ranks}
+	p := &process{name: m.name + name, ranks: ranks}
 	m.processes = append(m.processes, p)
 	return p
 }
@@ -60,7 +66,6 @@ type shape struct {
 	loss           int // percent of a rank's slices
 	level          int
 	requests       int
-	oneTrace       bool
 	chunks, tokens int
 	retract        bool
 }
@@ -100,7 +105,9 @@ func (m *model) engine(s shape) (front *process, schedulers []*process) {
 func (m *model) request(n int, s shape, trace TraceID, front *process, schedulers []*process, lossy bool) {
 	root, tok, tokenize, api := m.id(), m.id(), m.id(), m.id()
 	base := m.start + int64(n)*int64(time.Second)
-	key := func(format string, args ...any) string { return fmt.Sprintf("r%d ", n) + fmt.Sprintf(format, args...) }
+	key := func(format string, args ...any) string {
+		return fmt.Sprintf("%sr%d ", m.name, n) + fmt.Sprintf(format, args...)
+	}
 	emit := func(p *process, c copyOf) {
 		c.span.Trace = trace
 		if c.span.Ordinal == 0 {
@@ -128,7 +135,7 @@ func (m *model) request(n int, s shape, trace TraceID, front *process, scheduler
 // copies queues one rank's spans of a request.
 func (m *model) copies(p *process, n int, s shape, root, first uint64, firstKey string, base int64, lossy bool, trace TraceID) {
 	key := func(format string, args ...any) string {
-		return fmt.Sprintf("r%d pp%d dp%d ", n, p.ranks.PP, p.ranks.DP) + fmt.Sprintf(format, args...)
+		return fmt.Sprintf("%sr%d pp%d dp%d ", m.name, n, p.ranks.PP, p.ranks.DP) + fmt.Sprintf(format, args...)
 	}
 	offset := rapid.Int64Range(0, int64(800*time.Microsecond)).Draw(m.t, "offset")
 	at := base + offset
@@ -185,7 +192,7 @@ func (m *model) copies(p *process, n int, s shape, root, first uint64, firstKey 
 		}
 		top(decode, sglang.StageDecodeForward, began, at)
 	}
-	emit(copyOf{key: key("thread"), parent: fmt.Sprintf("r%d root", n), span: Span{ID: thread, Parent: root, Kind: sglang.KindThread, Ordinal: NoOrdinal, Start: base, End: at}, thread: sglang.Thread{Label: "Scheduler", Ranks: p.ranks}})
+	emit(copyOf{key: key("thread"), parent: fmt.Sprintf("%sr%d root", m.name, n), span: Span{ID: thread, Parent: root, Kind: sglang.KindThread, Ordinal: NoOrdinal, Start: base, End: at}, thread: sglang.Thread{Label: "Scheduler", Ranks: p.ranks}})
 }
 
 // queue adds a span to the process's batches.
@@ -320,8 +327,8 @@ func (d *driver) run(processes []*process, faults bool) {
 	}
 }
 
-// check compares what left with the union of what the ranks delivered.
-func (d *driver) check(m *model) {
+// check compares what left with the union of what the ranks of the engines delivered.
+func (d *driver) check(models ...*model) {
 	byKey := map[string]outSpan{}
 	for _, o := range d.out {
 		if before, twice := byKey[o.key]; twice {
@@ -329,11 +336,7 @@ func (d *driver) check(m *model) {
 		}
 		byKey[o.key] = o
 	}
-	for key := range m.delivered {
-		if _, ok := byKey[key]; !ok {
-			d.t.Fatalf("%s was delivered and did not leave", key)
-		}
-	}
+	d.checkDelivered(models...)
 	for _, o := range d.out {
 		if up, ok := byKey[o.parent]; ok && o.parent != "" && up.span.ID != o.span.Parent {
 			d.t.Fatalf("%s names parent %x, %s left as %x", o.key, o.span.Parent, o.parent, up.span.ID)
@@ -342,33 +345,171 @@ func (d *driver) check(m *model) {
 			d.t.Fatalf("%s links to %x, %s left as %x", o.key, o.span.Link, o.link, to.span.ID)
 		}
 	}
+}
+
+// checkDelivered checks that all that some rank delivered left.
+func (d *driver) checkDelivered(models ...*model) {
+	left := map[string]bool{}
+	for _, o := range d.out {
+		left[o.key] = true
+	}
+	for _, m := range models {
+		for key := range m.delivered {
+			if !left[key] {
+				d.t.Fatalf("%s was delivered and did not leave", key)
+			}
+		}
+	}
 	if held := d.shard.Levels().Held; held != 0 {
 		d.t.Fatalf("%d spans are still held", held)
+	}
+}
+
+// checkMany runs a property at least as often as the number says.
+func checkMany(t *testing.T, atLeast int, property func(*rapid.T)) {
+	checks := flag.Lookup("rapid.checks")
+	if asked, err := strconv.Atoi(checks.Value.String()); err == nil && asked < atLeast && !testing.Short() {
+		before := checks.Value.String()
+		require.NoError(t, checks.Value.Set(strconv.Itoa(atLeast)))
+		defer func() { require.NoError(t, checks.Value.Set(before)) }()
+	}
+	rapid.Check(t, property)
+}
+
+// warm serves a lossless request on each replica, which makes the ranks known.
+func (d *driver) warm(m *model, s shape, front *process, schedulers []*process) {
+	for n := range s.dp {
+		m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, false)
+	}
+	d.run(m.processes, false)
+	d.advance(5 * time.Second)
+	d.advance(time.Second)
+}
+
+// rest lets all waits end.
+func (d *driver) rest() {
+	for range 50 {
+		d.advance(time.Second)
 	}
 }
 
 // TestUnion: whatever the ranks lose and in whatever order their batches come,
 // every logical span that some rank delivered leaves once, below its own parent.
 func TestUnion(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkMany(t, 2000, func(t *rapid.T) {
 		s := drawShape(t)
-		m := &model{t: t, delivered: map[string]bool{}, start: 1_800_000_000_000_000_000}
-		d := newDriver(t)
+		m, d := newModel(t, "", 0), newDriver(t)
 		front, schedulers := m.engine(s)
-		// A lossless request for each replica makes the ranks known.
-		for n := range s.dp {
-			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, false)
-		}
-		d.run(m.processes, false)
-		d.advance(5 * time.Second)
-		d.advance(time.Second)
+		d.warm(m, s, front, schedulers)
 		for n := s.dp; n < s.dp+s.requests; n++ {
 			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
 		}
 		d.run(m.processes, true)
-		for range 20 {
-			d.advance(time.Second)
-		}
+		d.rest()
 		d.check(m)
+	})
+}
+
+// TestConversation: an agent's requests follow each other in one trace.
+func TestConversation(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		d.warm(m, s, front, schedulers)
+		trace := TraceID{Hi: 1, Lo: m.id()}
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			m.request(n, s, trace, front, schedulers, true)
+			d.run(m.processes, true)
+			// The next call comes when the answer has arrived everywhere.
+			for range rapid.IntRange(3, 20).Draw(t, "pause") {
+				d.advance(time.Second)
+			}
+		}
+		d.rest()
+		d.check(m)
+	})
+}
+
+// TestParallelRequests: requests of one trace run at the same time. With losses
+// that can't be decided: which parent of one rank is which of another may never
+// be told.
+func TestParallelRequests(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		s.loss = 0
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		d.warm(m, s, front, schedulers)
+		trace := TraceID{Hi: 1, Lo: m.id()}
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			m.request(n, s, trace, front, schedulers, true)
+		}
+		d.run(m.processes, true)
+		d.rest()
+		d.check(m)
+	})
+}
+
+// TestColdStart: no rank is known when the first requests come. Losses then may
+// leave a duplicate (TestColdStartLosses): a rank's slice is known as its
+// request's first one only while that slice is not lost.
+func TestColdStart(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		s.loss = 0
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		for n := range s.requests {
+			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
+		}
+		d.run(m.processes, true)
+		d.rest()
+		d.check(m)
+	})
+}
+
+// TestColdStartLosses: nothing that a rank delivered is missing.
+func TestColdStartLosses(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		for n := range s.requests {
+			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
+		}
+		d.run(m.processes, true)
+		d.rest()
+		d.checkDelivered(m)
+	})
+}
+
+// TestTwoEngines: two engines with the same ranks, one of them restarted, are
+// never folded together.
+func TestTwoEngines(t *testing.T) {
+	checkMany(t, 10000, func(t *rapid.T) {
+		s := shape{tp: 2, pp: 1, dp: 1, level: 3, requests: 2, tokens: 2}
+		s.loss = rapid.SampledFrom([]int{0, 30}).Draw(t, "loss")
+		d := newDriver(t)
+		var models []*model
+		var processes []*process
+		for i, name := range []string{"a ", "b ", "b restarted "} {
+			m := newModel(t, name, uint64(i)<<32)
+			front, schedulers := m.engine(s)
+			if s.loss > 0 || rapid.Bool().Draw(t, "warm") {
+				d.warm(m, s, front, schedulers)
+			}
+			for n := s.dp; n < s.dp+s.requests; n++ {
+				m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
+			}
+			models = append(models, m)
+			processes = append(processes, m.processes...)
+		}
+		d.run(processes, true)
+		d.rest()
+		d.check(models...)
+		if engines := d.registry.Count().Engines; engines != 3 {
+			t.Fatalf("%d engines, not 3", engines)
+		}
 	})
 }

@@ -196,7 +196,7 @@ func (t *trace) complete(r *request) bool {
 		return false
 	}
 	for _, l := range threads {
-		if len(l.items) == 0 {
+		if len(l.items) == 0 || !l.group.Mature() {
 			return false
 		}
 		for _, rank := range l.group.Expected() {
@@ -260,9 +260,6 @@ func (t *trace) bindLinks(l *thread) {
 	for _, n := range l.nodes {
 		if n.pred == nil && len(n.openLinks) > 0 && before != nil {
 			t.setPred(n, before)
-			for _, id := range n.openLinks {
-				t.bind(id, ref{node: before})
-			}
 		}
 		if n.spread.ranks != 0 {
 			before = n

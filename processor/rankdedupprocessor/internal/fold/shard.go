@@ -174,16 +174,18 @@ func (t *trace) applySingle(c *commit) {
 	}
 	t.up[c.id] = c.parent
 	t.grow(idBytes)
-	if c.kind != sglang.KindSlice || c.stage.Info().Process != sglang.ProcessFrontEnd {
-		return
-	}
-	root := t.up[c.parent]
-	for _, r := range t.roots {
-		if r.id == root && r.item == nil {
-			return
+	switch {
+	case c.kind == sglang.KindThread:
+		if t.rootDone(c.parent) {
+			delete(t.front, c.id)
 		}
+	case c.stage.Info().Process == sglang.ProcessFrontEnd && !t.rootDone(t.up[c.parent]):
+		t.front[c.parent] = c.sender
 	}
-	t.front[c.parent] = c.sender
+}
+
+func (t *trace) rootDone(id uint64) bool {
+	return slices.ContainsFunc(t.roots, func(r *request) bool { return r.id == id && r.item == nil })
 }
 
 // Take decides a span that arrives. For Hold the caller must hand the payload to
@@ -363,6 +365,7 @@ func (t *trace) expire(now int64, it *Item, why Reason) {
 		t.shard.owes(it)
 	case inNode:
 		if l := it.node.find().thread; l != nil {
+			t.bindLinks(l.find())
 			t.releaseNode(now, l.find(), it.node.find(), why)
 		}
 	case inUnknown:

@@ -33,6 +33,8 @@ type trace struct {
 	heldIDs map[uint64]*Item   // of unknown and waiting spans, to know resends
 	last    int64              // arrival of the latest span, unix ns
 	held    int
+	// levelTwo is set once a span told that the request is traced at level 2 or more.
+	levelTwo bool
 	// inFlight are passed spans that the next consumer has not yet taken.
 	inFlight int
 }
@@ -57,7 +59,7 @@ type thread struct {
 	dp, pp int32
 	root   uint64
 	anchor uint64
-	opened bool // a first slice of the request was seen: its anchor is sure
+	opened sglang.Stage // of the request's first slice, if one was seen
 	public uint64
 	named  []uint64
 	locals []local
@@ -220,13 +222,13 @@ func (t *trace) served(g *identity.Group) bool {
 }
 
 // opening tells whether the slice is a request's first at a scheduler: its link
-// leads to another process.
-func opening(sp *Span, g *identity.Group) bool {
+// leads to another process. At trace level 1 that is prefill_waiting.
+func (t *trace) opening(sp *Span, g *identity.Group) bool {
 	switch sp.Stage {
 	case sglang.StageRequestProcess, sglang.StagePrefillPrepare, sglang.StageDecodePrepare:
 		return true
 	case sglang.StagePrefillWaiting:
-		return !g.LevelTwo()
+		return !t.levelTwo && !g.LevelTwo()
 	}
 	return false
 }
@@ -252,9 +254,9 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 		return t.take(l, sp, p), false
 	}
 	open, free := t.openThreads(p.Group, rank)
-	first := opening(sp, p.Group)
+	first := t.opening(sp, p.Group)
 	switch {
-	case open <= 1 && free != nil && !(first && free.opened):
+	case open <= 1 && free != nil && !(first && free.opened == sp.Stage):
 		return t.take(free, sp, p), false
 	case first || p.Primary() || (open == 0 && !t.served(p.Group)):
 		return t.take(t.newThread(p), sp, p), false
@@ -278,8 +280,8 @@ func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
 		t.anchors[key] = l
 		t.grow(idBytes)
 	}
-	if opening(sp, p.Group) && !l.opened {
-		l.opened, l.anchor = true, sp.Link
+	if t.opening(sp, p.Group) && (l.opened == sglang.StageUnknown || sp.Stage != sglang.StagePrefillWaiting) {
+		l.opened, l.anchor = sp.Stage, sp.Link
 	}
 }
 
@@ -402,8 +404,8 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 	if a.root == 0 {
 		a.root = b.root
 	}
-	if !a.opened && b.opened {
-		a.opened, a.anchor = true, b.anchor
+	if a.opened == sglang.StageUnknown {
+		a.opened, a.anchor = b.opened, b.anchor
 	}
 	a.items = append(a.items, b.items...)
 	a.prior = append(a.prior, b.prior...)

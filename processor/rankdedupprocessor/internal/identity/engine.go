@@ -45,12 +45,15 @@ type Group struct {
 	primary atomic.Int32
 	// expected are the ranks that are alive, sorted; replaced, never changed.
 	expected atomic.Pointer[[]int32]
-	// levelTwo is set once the group emitted a request_process span: then its
-	// prefill_waiting is never a request's first slice.
+	// levelTwo: the group's latest request was traced at level 2 or more.
 	levelTwo atomic.Bool
 	// stages are the groups of all pipeline stages of the same replica; replaced,
 	// never changed.
 	stages atomic.Pointer[[]*Group]
+
+	// mature is set a wait after the first rank was learned: by then all that
+	// are at work should be known.
+	mature atomic.Bool
 
 	// Below: owned by Registry.mu.
 	members map[int32]*member
@@ -106,16 +109,20 @@ func (g *Group) Stages() []*Group {
 // so that they would be one group if the engines were one.
 func (g *Group) SameStage(other *Group) bool { return g.key == other.key }
 
+// Mature tells whether all ranks of the group that are at work should be known.
+func (g *Group) Mature() bool { return g.Find().mature.Load() }
+
 // EngineID names the group's engine.
 func (g *Group) EngineID() string { return g.engine.ID() }
 
-// LevelTwo tells whether the group's engine emits request_process spans.
+// LevelTwo tells whether the group's latest request that told was traced at
+// level 2 or more: then prefill_waiting is not a request's first slice.
 func (g *Group) LevelTwo() bool { return g.Find().levelTwo.Load() }
 
-// SawLevelTwo notes a request_process span of the group.
-func (g *Group) SawLevelTwo() {
-	if g = g.Find(); !g.levelTwo.Load() {
-		g.levelTwo.Store(true)
+// SawLevelTwo notes what a request told of its trace level.
+func (g *Group) SawLevelTwo(two bool) {
+	if g = g.Find(); g.levelTwo.Load() != two {
+		g.levelTwo.Store(two)
 	}
 }
 
@@ -155,8 +162,8 @@ func (g *Group) absorb(other *Group) {
 	if other.firstAt.Before(g.firstAt) {
 		g.firstAt = other.firstAt
 	}
-	if other.levelTwo.Load() {
-		g.levelTwo.Store(true)
+	if other.mature.Load() {
+		g.mature.Store(true)
 	}
 	other.merged.Store(g)
 	// A lower rank may have come with the other half.

@@ -437,12 +437,13 @@ func (r *Registry) Settle(now time.Time) (settled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range r.groups {
-		if g.merged.Load() != nil || g.settled || now.Sub(g.firstAt) < r.settings.Wait {
+		if g.merged.Load() != nil || g.settled && g.mature.Load() || now.Sub(g.firstAt) < r.settings.Wait {
 			continue
 		}
+		settled = settled || !g.settled
 		g.settled = true
+		g.mature.Store(true)
 		g.refresh()
-		settled = true
 	}
 	return settled
 }

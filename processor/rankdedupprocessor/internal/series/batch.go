@@ -157,7 +157,7 @@ const (
 // start alone is weak: a source may set it for a series that only came back.
 func (e *Engine) restarted(b *Batch, order []int) bool {
 	clear(e.evidence)
-	any := false
+	began, said := false, false
 	for _, i := range order {
 		p := &b.Points[i]
 		if p.rank == nil || !p.Kind.cumulative() || !p.usable() || p.group.epoch != e.epoch {
@@ -165,13 +165,12 @@ func (e *Engine) restarted(b *Batch, order []int) bool {
 		}
 		if s := p.rank.evidence(p); s != 0 {
 			e.evidence[p.Process] |= s
-			any = any || s != goesOn
+			said = said || s != goesOn
 		}
 	}
-	if !any {
+	if !said {
 		return false
 	}
-	began := false
 	for _, s := range e.evidence {
 		switch {
 		case s&fell != 0, s == moved:
