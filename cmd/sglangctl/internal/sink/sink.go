@@ -69,14 +69,14 @@ func eachOf(path string, take func(ptrace.Traces), skipped *Skipped) error {
 		return err
 	}
 	defer f.Close()
-	return read(f, take, skipped)
+	return read(f, maxLine, take, skipped)
 }
 
-func read(r io.Reader, take func(ptrace.Traces), skipped *Skipped) error {
+func read(r io.Reader, limit int, take func(ptrace.Traces), skipped *Skipped) error {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	unmarshaler := &ptrace.JSONUnmarshaler{}
 	for {
-		line, long, err := readLine(lines)
+		line, long, err := readLine(lines, limit)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				return last(line, take)
@@ -110,13 +110,13 @@ func last(line []byte, take func(ptrace.Traces)) error {
 }
 
 // readLine returns a line without its end; what comes with io.EOF had none.
-func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
+func readLine(r *bufio.Reader, limit int) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if !long {
 			line = append(line, part...)
 		}
-		if len(line) > maxLine {
+		if len(line) > limit {
 			line, long = nil, true
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {

@@ -67,8 +67,8 @@ func TestEachWithoutFile(t *testing.T) {
 func TestTooLongLineIsLeftOut(t *testing.T) {
 	var skipped Skipped
 	n := 0
-	text := strings.NewReader(line("a") + "\n" + strings.Repeat("x", maxLine+1) + "\n" + line("b") + "\n")
-	require.NoError(t, read(text, func(ptrace.Traces) { n++ }, &skipped))
+	text := strings.NewReader(line("a") + "\n" + strings.Repeat("x", 101) + "\n" + line("b") + "\n")
+	require.NoError(t, read(text, 100, func(ptrace.Traces) { n++ }, &skipped))
 	assert.Equal(t, 2, n)
 	assert.Equal(t, Skipped{Long: 1}, skipped)
 }
@@ -78,6 +78,6 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("{}\n[]\nnull\n\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var skipped Skipped
-		require.NoError(t, read(strings.NewReader(string(raw)), func(traces ptrace.Traces) { traces.SpanCount() }, &skipped))
+		require.NoError(t, read(strings.NewReader(string(raw)), maxLine, func(traces ptrace.Traces) { traces.SpanCount() }, &skipped))
 	})
 }
