@@ -77,8 +77,8 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		join: pdjoin.New(pdjoin.Limits{
 			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes),
 		}),
-		engines:   make(map[string]struct{}),
-		batches:   sync.Pool{New: func() any { return &batch{} }},
+		engines: make(map[string]struct{}),
+		batches: sync.Pool{New: func() any { return &batch{} }},
 	}
 	for i := range p.shards {
 		p.shards[i].table = assembly.NewTable(assembly.Limits{

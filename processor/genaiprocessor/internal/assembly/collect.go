@@ -92,12 +92,12 @@ func (t *Trace) descend(tr *tree) {
 	}
 }
 
-// topOf climbs to the place of a thread that has not come; 0 where the thread
-// has come, for then its parent tells whose it is.
+// topOf climbs to the place of a thread that has not come; 0 where a thread or a
+// root has come, for then the parents tell whose it is.
 func (t *Trace) topOf(i int32) int32 {
 	for range t.nodes {
 		n := &t.nodes[i]
-		if n.kind == sglang.KindThread {
+		if n.kind == sglang.KindThread || n.kind == sglang.KindRoot {
 			return 0
 		}
 		p := t.index[n.parent]

@@ -47,8 +47,11 @@ func (t *tombs) turn(now time.Time) {
 	if now.Sub(t.turned) < t.age && len(t.young) < t.capacity {
 		return
 	}
-	t.turned = now
 	t.old, t.young = t.young, make(map[tombKey]tomb)
+	if now.Sub(t.turned) >= 2*t.age {
+		clear(t.old)
+	}
+	t.turned = now
 }
 
 func (t *tombs) add(tr *Trace, of *tree, quiet bool, now time.Time) {

@@ -365,27 +365,42 @@ func (d *deriver) queue() {
 			return
 		}
 	}
+	stays := d.stays()
+	if len(stays) > 0 && d.t.ThreadSeen && d.retractionsCertain() {
+		d.out.Queue = known(union(append(stays, d.retracted...)))
+	}
+}
+
+// stays are the times in a waiting queue that slices tell of.
+func (d *deriver) stays() []stretch {
 	waiting := sglang.StagePrefillWaiting
 	if d.t.Role == sglang.RoleDecode {
 		waiting = sglang.StageDecodeWaiting
 	}
-	sum, seen := int64(0), false
+	var out []stretch
 	for _, s := range d.t.Scheduler {
 		if s.Stage == waiting {
 			from, to := d.t.clamp(s.Start, s.End)
-			sum, seen = sum+to-from, true
+			out = append(out, stretch{from, to})
 		}
 	}
 	if open, stage := d.openStage(); open != nil && isQueue(stage, d.t.Role) {
 		from, to := d.t.clamp(open.End, d.t.End)
-		sum, seen = sum+to-from, true
+		out = append(out, stretch{from, to})
 	}
-	for _, w := range d.retracted {
-		sum += w.end - w.start
+	return out
+}
+
+// union is the length of what the stretches cover.
+func union(list []stretch) int64 {
+	slices.SortFunc(list, func(a, b stretch) int { return cmp.Compare(a.start, b.start) })
+	var sum, until int64
+	for _, s := range list {
+		from := max(s.start, until)
+		sum += max(0, s.end-from)
+		until = max(until, s.end)
 	}
-	if seen && d.t.ThreadSeen && d.retractionsCertain() {
-		d.out.Queue = known(sum)
-	}
+	return sum
 }
 
 // retractionsCertain: with a span missing, a wait that seems to last until the

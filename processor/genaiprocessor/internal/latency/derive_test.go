@@ -1,0 +1,432 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package latency
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/budget"
+)
+
+const (
+	ms    = int64(1e6)
+	epoch = int64(1_700_000_000_000_000_000)
+)
+
+func top(stage sglang.Stage, from, to int64) Slice {
+	return Slice{Stage: stage, Start: epoch + from*ms, End: epoch + to*ms}
+}
+
+func in(parent, stage sglang.Stage, from, to int64) Slice {
+	s := top(stage, from, to)
+	s.In = parent
+	return s
+}
+
+// timeline is an ordinary request of a second.
+func timeline(scheduler ...Slice) *Timeline {
+	return &Timeline{
+		Start: epoch, End: epoch + 1000*ms,
+		Front:         []Slice{top(sglang.StageTokenize, 0, 2), top(sglang.StageAPIServerDispatch, 2, 3)},
+		Scheduler:     scheduler,
+		SchedulerSeen: len(scheduler) > 0, ThreadSeen: len(scheduler) > 0, Complete: true,
+		Facts: Facts{OutputTokens: 11},
+	}
+}
+
+func ordinary() *Timeline {
+	return timeline(top(sglang.StageRequestProcess, 4, 5), top(sglang.StagePrefillWaiting, 5, 105),
+		top(sglang.StagePrefillForward, 105, 200), top(sglang.StageDecodeForward, 200, 999))
+}
+
+func given(s float64) Number { return Number{Value: s, Given: true} }
+
+func assertSeconds(t *testing.T, want float64, got Value) {
+	t.Helper()
+	assert.True(t, got.Known)
+	assert.InDelta(t, want, got.Seconds, 1e-9)
+}
+
+func TestFromTheScheduler(t *testing.T) {
+	r := Derive(ordinary(), Reported{})
+	assertSeconds(t, 0.2, r.TTFT)
+	assert.Equal(t, sglang.TTFTSourceScheduler, r.TTFTSource)
+	assertSeconds(t, 0.08, r.TPOT)
+	assertSeconds(t, 1, r.E2E)
+	assertSeconds(t, 0.1, r.Queue)
+	assertSeconds(t, 0.8, r.Decode)
+	assertSeconds(t, 0.197, r.Prefill)
+	assertSeconds(t, 0.997, r.Inference)
+	assertSeconds(t, 0.095, r.PrefillCompute)
+	assertSeconds(t, 0.799, r.DecodeCompute)
+	assert.Zero(t, r.Retractions)
+	assert.EqualValues(t, Unknown, r.Chunks)
+	assert.Empty(t, r.Refused)
+	assert.Equal(t, budget.Budget{
+		budget.Tokenize: 2 * ms, budget.Dispatch: ms, budget.Intake: ms, budget.Queue: 100 * ms,
+		budget.Prefill: 95 * ms, budget.Decode: 799 * ms, budget.Finish: ms, budget.Unattributed: ms,
+	}, r.Budget)
+}
+
+func TestRetraction(t *testing.T) {
+	decode := sglang.StageDecodeForward
+	tl := timeline(top(sglang.StagePrefillWaiting, 5, 105), top(sglang.StagePrefillForward, 105, 200),
+		top(decode, 200, 999), in(decode, sglang.StagePrefillForward, 400, 450),
+		in(sglang.StagePrefillForward, sglang.StageChunkedPrefill, 400, 450))
+	tl.Retracts = []int64{epoch + 900*ms, epoch + 300*ms}
+	r := Derive(tl, Reported{})
+	assert.EqualValues(t, 2, r.Retractions)
+	assert.EqualValues(t, 1, r.Chunks)
+	assertSeconds(t, 0.1+0.1+0.1, r.Queue) // the second one never ran again
+	assert.Equal(t, 200*ms, r.Budget[budget.RetractWait])
+	assert.Equal(t, 50*ms, r.Budget[budget.Reprefill])
+	assert.Equal(t, (799-50-100-99)*ms, r.Budget[budget.Decode])
+	assertSeconds(t, 0.55, r.DecodeCompute)
+	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+
+	tl.Complete = false
+	assert.False(t, Derive(tl, Reported{}).Queue.Known, "the prefill that ends the wait may be missing")
+	tl.Complete, tl.ThreadSeen = true, false
+	r = Derive(tl, Reported{})
+	assert.False(t, r.Queue.Known, "only the thread knows of retractions")
+	assert.EqualValues(t, Unknown, r.Retractions)
+}
+
+func TestAbortedWhileWaiting(t *testing.T) {
+	for name, tt := range map[string]struct {
+		role  sglang.Role
+		last  sglang.Stage
+		stage budget.Stage
+		queue float64
+	}{
+		"in the queue":                  {sglang.RoleUnified, sglang.StageRequestProcess, budget.Queue, 0.995},
+		"prefill: bootstrap failed":     {sglang.RolePrefill, sglang.StagePrefillPrepare, budget.Bootstrap, -1},
+		"prefill: in the queue":         {sglang.RolePrefill, sglang.StagePrefillBootstrap, budget.Queue, 0.995},
+		"decode: bootstrap failed":      {sglang.RoleDecode, sglang.StageDecodePrepare, budget.Bootstrap, -1},
+		"decode: transfer failed":       {sglang.RoleDecode, sglang.StageDecodeBootstrap, budget.KVTransfer, -1},
+		"decode: waiting for its batch": {sglang.RoleDecode, sglang.StageDecodeTransferred, budget.DecodeWait, 0.995},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tl := timeline(top(tt.last, 4, 5))
+			tl.Role, tl.Aborted, tl.OutputTokens = tt.role, true, Unknown
+			r := Derive(tl, Reported{TTFT: given(0.9)})
+			assert.Equal(t, 995*ms, r.Budget[tt.stage])
+			assert.False(t, r.TTFT.Known)
+			assert.False(t, r.TPOT.Known)
+			if tt.queue < 0 {
+				assert.False(t, r.Queue.Known)
+			} else {
+				assertSeconds(t, tt.queue, r.Queue)
+			}
+		})
+	}
+}
+
+func TestUnknownIsNotZero(t *testing.T) {
+	r := Derive(timeline(), Reported{})
+	for name, v := range map[string]Value{
+		"ttft": r.TTFT, "tpot": r.TPOT, "queue": r.Queue, "prefill": r.Prefill, "decode": r.Decode,
+		"prefill_compute": r.PrefillCompute, "decode_compute": r.DecodeCompute,
+		"first_token_at_scheduler": r.FirstTokenAtScheduler, "lag": r.TTFTLag,
+	} {
+		assert.False(t, v.Known, name)
+	}
+	assertSeconds(t, 1, r.E2E)
+	assertSeconds(t, 0.997, r.Inference)
+	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+}
+
+func TestToken50(t *testing.T) {
+	long := func(marks bool) *Timeline {
+		tl := timeline(top(sglang.StagePrefillWaiting, 5, 105), top(sglang.StagePrefillForward, 105, 200),
+			top(sglang.StageDecodeForward, 200, 990))
+		tl.OutputTokens = 80
+		if marks {
+			tl.MarkedEnds = [2]int64{epoch + 690*ms, epoch + 700*ms}
+		}
+		return tl
+	}
+	for name, tt := range map[string]struct {
+		marks   bool
+		ttft    float64
+		refused bool
+	}{
+		"just after the step":         {true, 0.6906, true},
+		"the step after":              {true, 0.7006, true},
+		"between steps, truly late":   {true, 0.697, false},
+		"streamed":                    {true, 0.2005, false},
+		"no steps: about token 50":    {false, 0.6906, true},
+		"no steps: truly late":        {false, 0.5, false},
+		"no steps: streamed":          {false, 0.2005, false},
+		"no steps: streamed and slow": {false, 0.26, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Derive(long(tt.marks), Reported{TTFT: given(tt.ttft)})
+			if tt.refused {
+				assert.Contains(t, r.Refused, Refusal{NameTTFT, ReasonToken50})
+				assertSeconds(t, 0.2, r.TTFT)
+				return
+			}
+			assert.Empty(t, r.Refused)
+			assertSeconds(t, tt.ttft, r.TTFT)
+			assert.Equal(t, tt.ttft > 0.31, r.Suspect)
+		})
+	}
+	short := ordinary()
+	short.OutputTokens, short.MarkedEnds = 49, [2]int64{epoch + 690*ms}
+	assert.Empty(t, Derive(short, Reported{TTFT: given(0.6906)}).Refused, "there was no token 50")
+}
+
+func TestEqualsE2E(t *testing.T) {
+	one := ordinary()
+	one.OutputTokens = 1
+	r := Derive(one, Reported{TTFT: given(1), Decode: given(0)})
+	assertSeconds(t, 1, r.TTFT)
+	assert.False(t, r.TPOT.Known)
+	assert.Empty(t, r.Refused, "right for a single token")
+
+	r = Derive(ordinary(), Reported{TTFT: given(1), Decode: given(0), Prefill: given(0.997), Inference: given(0.997)})
+	assert.ElementsMatch(t, []Refusal{
+		{NameTTFT, ReasonEqualsE2E}, {NameDecode, ReasonFirstToken}, {NamePrefill, ReasonFirstToken},
+	}, r.Refused)
+	assertSeconds(t, 0.2, r.TTFT)
+	assertSeconds(t, 0.8, r.Decode)
+	assertSeconds(t, 0.197, r.Prefill)
+}
+
+func TestRefusedValues(t *testing.T) {
+	for _, tt := range []struct {
+		n      Number
+		reason Reason
+	}{
+		{given(-1.7e9), ReasonNegative}, {given(1.5), ReasonExceedsE2E}, {given(3e8), ReasonUnit},
+		{given(math.NaN()), ReasonNotFinite}, {given(math.Inf(1)), ReasonNotFinite}, {Number{Given: true, Odd: true}, ReasonType},
+	} {
+		r := Derive(ordinary(), Reported{
+			TTFT: tt.n, Queue: tt.n, Prefill: tt.n, Decode: tt.n, Inference: tt.n,
+		})
+		for _, name := range []string{NameTTFT, NameQueue, NamePrefill, NameDecode, NameInference} {
+			assert.Contains(t, r.Refused, Refusal{name, tt.reason})
+		}
+		assertSeconds(t, 0.2, r.TTFT)
+		assertSeconds(t, 0.1, r.Queue)
+	}
+	assert.Contains(t, Derive(ordinary(), Reported{E2E: given(1e9)}).Refused, Refusal{NameE2E, ReasonUnit})
+	assert.Contains(t, Derive(ordinary(), Reported{E2E: given(0.5)}).Refused, Refusal{NameE2E, ReasonDiffersE2E})
+}
+
+func TestClocks(t *testing.T) {
+	tl := ordinary()
+	for i := range tl.Scheduler { // a scheduler whose clock is far behind
+		tl.Scheduler[i].Start -= 300 * ms
+		tl.Scheduler[i].End -= 300 * ms
+	}
+	r := Derive(tl, Reported{})
+	assert.False(t, r.TTFT.Known, "a first token before the request")
+	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+
+	tl = ordinary()
+	tl.Scheduler[1].Start = 12345 // a timestamp that was never set
+	r = Derive(tl, Reported{})
+	assert.Contains(t, r.Refused, Refusal{NameSlice, ReasonTimestamp})
+	assert.False(t, r.Queue.Known)
+
+	tl = ordinary()
+	tl.End = tl.Start - 1
+	r = Derive(tl, Reported{TTFT: given(0.1)})
+	assert.False(t, r.E2E.Known || r.TTFT.Known)
+	assert.Contains(t, r.Refused, Refusal{NameE2E, ReasonTimestamp})
+}
+
+func TestTrustedValuesStay(t *testing.T) {
+	r := Derive(ordinary(), Reported{TTFT: given(1), Decode: given(0), E2E: given(3), Trusted: true})
+	assertSeconds(t, 1, r.TTFT)
+	assertSeconds(t, 0, r.Decode)
+	assertSeconds(t, 3, r.E2E)
+	assertSeconds(t, 0.1, r.Queue)
+	assert.Empty(t, r.Refused)
+	assert.Empty(t, r.TTFTSource, "whoever judged it wrote the source")
+}
+
+func TestJoin(t *testing.T) {
+	prefill := timeline(top(sglang.StagePrefillPrepare, 4, 5), top(sglang.StagePrefillBootstrap, 5, 20),
+		top(sglang.StagePrefillWaiting, 20, 50), top(sglang.StagePrefillForward, 50, 250),
+		top(sglang.StagePrefillTransferKVCache, 250, 2260))
+	prefill.Role, prefill.End = sglang.RolePrefill, epoch+2300*ms
+	decode := timeline(top(sglang.StageDecodePrepare, 4, 5), top(sglang.StageDecodeBootstrap, 5, 21),
+		top(sglang.StageDecodeTransferred, 21, 2255), top(sglang.StageDecodeWaiting, 2255, 2260),
+		top(sglang.StageDecodeForward, 2260, 4999), in(sglang.StageDecodeForward, sglang.StageFakeOutput, 2260, 2360))
+	decode.Role, decode.End = sglang.RoleDecode, epoch+5000*ms
+	p, d := Derive(prefill, Reported{}), Derive(decode, Reported{})
+	assert.False(t, p.TTFT.Known || p.TPOT.Known)
+	assertSeconds(t, 2.36, d.TTFT) // case 36: prefill, transfer and the first decode
+	Join(&d, &p)
+	assertSeconds(t, 5, d.E2E)
+	assertSeconds(t, 2.36, d.TTFT)
+	assertSeconds(t, 0.035, d.Queue)
+	assert.Equal(t, budget.Budget{
+		budget.Tokenize: 2 * ms, budget.Dispatch: ms, budget.Intake: ms, budget.Bootstrap: 15 * ms,
+		budget.Queue: 30 * ms, budget.Prefill: 200 * ms, budget.KVTransfer: 2005 * ms, budget.DecodeWait: 5 * ms,
+		budget.Decode: 2739 * ms, budget.Finish: ms, budget.Unattributed: ms,
+	}, d.Budget)
+	assertSeconds(t, 2.005, d.KVTransfer)
+}
+
+// anyTimeline draws a request with gaps, overlaps, clock offsets, retractions
+// and missing spans.
+func anyTimeline(t *rapid.T) *Timeline {
+	skew := rapid.Int64Range(-4*ms, 4*ms).Draw(t, "skew")
+	at := epoch
+	next := func(label string, most int64) int64 {
+		at += rapid.Int64Range(0, most).Draw(t, label)
+		return at
+	}
+	tl := &Timeline{Start: at, SchedulerSeen: true, ThreadSeen: true, Complete: true}
+	tl.Front = []Slice{{Stage: sglang.StageTokenize, Start: at, End: next("tokenize", 5*ms)}}
+	tl.Front = append(tl.Front, Slice{Stage: sglang.StageAPIServerDispatch, Start: at, End: next("dispatch", 2*ms)})
+	sched := func(stage sglang.Stage, in sglang.Stage, from, to int64) {
+		tl.Scheduler = append(tl.Scheduler, Slice{Stage: stage, In: in, Start: from + skew, End: to + skew})
+	}
+	from := next("gap", 5*ms)
+	sched(sglang.StageRequestProcess, 0, from, next("intake", 2*ms))
+	from = at
+	sched(sglang.StagePrefillWaiting, 0, from, next("wait", 300*ms))
+	from = at
+	sched(sglang.StagePrefillForward, 0, from, next("prefill", 300*ms))
+	sched(sglang.StageChunkedPrefill, sglang.StagePrefillForward, from, at)
+	if rapid.Bool().Draw(t, "waits") {
+		from = at
+		sched(sglang.StageDecodeWaiting, 0, from, next("decode wait", 50*ms))
+	}
+	from = at
+	for range rapid.IntRange(0, 3).Draw(t, "retractions") {
+		tl.Retracts = append(tl.Retracts, next("until", 100*ms)+skew)
+		again := next("retracted", 100*ms)
+		end := next("again", 50*ms)
+		sched(sglang.StagePrefillForward, sglang.StageDecodeForward, again, end)
+		sched(sglang.StageChunkedPrefill, sglang.StagePrefillForward, again, end)
+	}
+	sched(sglang.StageDecodeForward, 0, from, next("decode", 900*ms))
+	at -= rapid.Int64Range(0, 2*ms).Draw(t, "ends after the root")
+	tl.End = max(tl.Start, at+rapid.Int64Range(0, 5*ms).Draw(t, "finish"))
+	tl.OutputTokens = rapid.Int64Range(-1, 200).Draw(t, "tokens")
+	tl.Aborted = rapid.IntRange(0, 9).Draw(t, "aborted") == 0
+	return tl
+}
+
+func TestBudgetAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tl := anyTimeline(t)
+		tl.Scheduler = slices.DeleteFunc(tl.Scheduler, func(Slice) bool {
+			return rapid.IntRange(0, 5).Draw(t, "lost") == 0
+		})
+		tl.Role = rapid.SampledFrom([]sglang.Role{sglang.RoleUnified, sglang.RolePrefill, sglang.RoleDecode}).Draw(t, "role")
+		r := Derive(tl, Reported{TTFT: given(rapid.Float64().Draw(t, "ttft"))})
+		checkSane(t, tl, &r)
+
+		other := anyTimeline(t)
+		other.Role = sglang.RolePrefill
+		by := rapid.Int64Range(-2e9, 2e9).Draw(t, "earlier")
+		shift(other, by)
+		p := Derive(other, Reported{})
+		d := r
+		Join(&d, &p)
+		if total := d.Budget.Total(); total != d.End-d.Start {
+			t.Fatalf("joined: %d of %d ns", total, d.End-d.Start)
+		}
+		if d.E2E.ns() < r.E2E.ns() {
+			t.Fatalf("joined is shorter: %v", d.E2E)
+		}
+	})
+}
+
+func shift(tl *Timeline, by int64) {
+	tl.Start, tl.End = tl.Start+by, tl.End+by
+	for _, list := range [][]Slice{tl.Front, tl.Scheduler} {
+		for i := range list {
+			list[i].Start, list[i].End = list[i].Start+by, list[i].End+by
+		}
+	}
+}
+
+func checkSane(t *rapid.T, tl *Timeline, r *Result) {
+	if total := r.Budget.Total(); total != tl.End-tl.Start {
+		t.Fatalf("stages add up to %d of %d ns", total, tl.End-tl.Start)
+	}
+	for name, v := range values(r) {
+		if v.Known && (v.Seconds < 0 && name != "lag" || math.IsNaN(v.Seconds) || math.IsInf(v.Seconds, 0)) {
+			t.Fatalf("%s is %v", name, v.Seconds)
+		}
+		// prefill_compute and decode_compute are the spans' own lengths.
+		if v.Known && name != "lag" && name != "prefill_compute" && name != "decode_compute" &&
+			name != "kv_transfer" && name != "bootstrap" && v.Seconds > r.E2E.Seconds+1e-6 {
+			t.Fatalf("%s of %v is longer than the request of %v", name, v.Seconds, r.E2E.Seconds)
+		}
+	}
+}
+
+func values(r *Result) map[string]Value {
+	return map[string]Value{
+		"ttft": r.TTFT, "tpot": r.TPOT, "e2e": r.E2E, "queue": r.Queue, "prefill": r.Prefill,
+		"decode": r.Decode, "inference": r.Inference, "first_token_at_scheduler": r.FirstTokenAtScheduler,
+		"prefill_compute": r.PrefillCompute, "decode_compute": r.DecodeCompute, "lag": r.TTFTLag,
+		"kv_transfer": r.KVTransfer, "bootstrap": r.Bootstrap,
+	}
+}
+
+// TestLevels: at a lower trace level a value is the same or absent.
+func TestLevels(t *testing.T) {
+	absent := 0
+	rapid.Check(t, func(t *rapid.T) {
+		tl := anyTimeline(t)
+		if rapid.IntRange(0, 5).Draw(t, "queued abort") == 0 {
+			tl.Scheduler, tl.Aborted, tl.OutputTokens = tl.Scheduler[:1], true, Unknown
+		}
+		reported := Reported{}
+		if rapid.Bool().Draw(t, "reports") {
+			first := float64(tl.firstToken()-tl.Start)/1e9 + rapid.Float64Range(0, 0.01).Draw(t, "lag")
+			reported.TTFT, reported.Inference = given(first), given(first/2)
+		}
+		full := values(ptr(Derive(tl, reported)))
+		for level := 1; level <= 2; level++ {
+			for name, v := range values(ptr(Derive(atLevel(tl, level), reported))) {
+				switch {
+				case !v.Known:
+					absent++
+				case v != full[name]:
+					t.Fatalf("level %d: %s is %v, at level 3 %v", level, name, v, full[name])
+				}
+			}
+		}
+	})
+	require.Positive(t, absent)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func atLevel(tl *Timeline, level int) *Timeline {
+	out := *tl
+	keep := func(list []Slice) []Slice {
+		return slices.DeleteFunc(slices.Clone(list), func(s Slice) bool { return s.Stage.Info().Level > level })
+	}
+	out.Front, out.Scheduler = keep(tl.Front), keep(tl.Scheduler)
+	out.MarkedEnds = [2]int64{}
+	return &out
+}
+
+func BenchmarkDerive(b *testing.B) {
+	tl := ordinary()
+	r := Reported{TTFT: given(0.201), E2E: given(1), Decode: given(0.799), Prefill: given(0.198), Inference: given(0.997)}
+	b.ReportAllocs()
+	for b.Loop() {
+		Derive(tl, r)
+	}
+}
