@@ -4,6 +4,7 @@
 package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -125,16 +126,20 @@ const maxEngines = 1000
 
 // noteEngine remembers that an engine exists, so that its gauge can show 0.
 func (p *genaiProcessor) noteEngine(engine string) {
+	now := time.Now().Unix()
 	p.enginesMu.RLock()
-	_, seen := p.engines[engine]
+	last := p.engines[engine]
 	p.enginesMu.RUnlock()
-	if seen {
+	if last != nil {
+		last.Store(now)
 		return
 	}
 	p.enginesMu.Lock()
 	defer p.enginesMu.Unlock()
 	if len(p.engines) < maxEngines {
-		p.engines[engine] = struct{}{}
+		last = new(atomic.Int64)
+		last.Store(now)
+		p.engines[engine] = last
 	}
 }
 

@@ -411,6 +411,8 @@ func TestOpenRequests(t *testing.T) {
 		}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGenaiRequestsWithoutRoot(t, r.tel,
 			[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		time.Sleep(time.Hour)
+		assert.Empty(t, r.p.open(), "engines are forgotten")
 		r.close()
 	})
 	run(t, "a root that comes late has its numbers", func(t *testing.T) {

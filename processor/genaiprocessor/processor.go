@@ -49,8 +49,10 @@ type genaiProcessor struct {
 	joinMu    sync.Mutex
 	join      *pdjoin.Table // guarded by joinMu
 	enginesMu sync.RWMutex
-	// engines are the engine ids seen, at most maxEngines; guarded by enginesMu.
-	engines map[string]struct{}
+	// engines are the engine ids seen of late, at most maxEngines, with the unix
+	// second at which each was seen last; guarded by enginesMu.
+	engines   map[string]*atomic.Int64
+	engineAge time.Duration
 
 	batches sync.Pool
 	stop    context.CancelFunc
@@ -77,8 +79,9 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		join: pdjoin.New(pdjoin.Limits{
 			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes),
 		}),
-		engines: make(map[string]struct{}),
-		batches: sync.Pool{New: func() any { return &batch{} }},
+		engines:   make(map[string]*atomic.Int64),
+		engineAge: cfg.MaxRequestAge,
+		batches:   sync.Pool{New: func() any { return &batch{} }},
 	}
 	for i := range p.shards {
 		p.shards[i].table = assembly.NewTable(assembly.Limits{

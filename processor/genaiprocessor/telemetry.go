@@ -156,10 +156,15 @@ func (p *genaiProcessor) open() map[string]openRequests {
 		})
 		s.mu.Unlock()
 	}
-	p.enginesMu.RLock()
-	defer p.enginesMu.RUnlock()
-	for engine := range p.engines {
-		if _, ok := out[engine]; !ok {
+	p.enginesMu.Lock()
+	defer p.enginesMu.Unlock()
+	for engine, last := range p.engines {
+		_, open := out[engine]
+		switch {
+		case open:
+		case now.Sub(time.Unix(last.Load(), 0)) > p.engineAge:
+			delete(p.engines, engine)
+		default:
 			out[engine] = openRequests{}
 		}
 	}

@@ -166,6 +166,9 @@ func (t *Table) Apply(r *Record, now time.Time) Outcome {
 // adopt clears the place of a span that came after its request had left: what
 // waited for it below has nothing more to wait for. Its folded steps go with it.
 func (t *Table) adopt(r *Record, now time.Time) {
+	if r.Trace.External() && r.Kind != sglang.KindRoot && r.Stage != sglang.StageDecodeLoop {
+		t.done.addSpan(r, now) // so that what comes below it is known to be late, too
+	}
 	tr := t.traces[r.Trace]
 	if tr == nil || tr.pins > 0 {
 		return

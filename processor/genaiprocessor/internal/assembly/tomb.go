@@ -32,7 +32,7 @@ type tomb struct {
 
 const (
 	minTombAge  = 30 * time.Second
-	maxTombs    = 1 << 16
+	maxTombs    = 1 << 13
 	tombWaitAge = 5
 )
 
@@ -73,6 +73,11 @@ func (t *tombs) addSpans(tr *Trace, nodes []int32, now time.Time) {
 	for _, i := range nodes {
 		t.young[tombKey{tr.id, tr.nodes[i].id}] = tomb{}
 	}
+}
+
+func (t *tombs) addSpan(r *Record, now time.Time) {
+	t.turn(now)
+	t.young[tombKey{r.Trace, r.ID}] = tomb{}
 }
 
 func (t *tombs) get(key tombKey) (tomb, bool) {
