@@ -497,6 +497,28 @@ func TestForeignSpans(t *testing.T) {
 	})
 }
 
+// TestAllocations: what only passes costs none per span.
+func TestAllocations(t *testing.T) {
+	const spans = 512
+	for name, scope := range map[string]string{"foreign": "other", "slices": sglang.ScopeName} {
+		t.Run(name, func(t *testing.T) {
+			p := benchProcessor(t, func(c *Config) { c.DecodeLoop = decodeLoopKeep })
+			s := plainStory(finished(10))
+			s.td = ptrace.NewTraces()
+			s.process()
+			s.steps("decode_forward", spans, 200, 1)
+			s.td.ResourceSpans().At(0).ScopeSpans().At(0).Scope().SetName(scope)
+			require.NoError(t, p.ConsumeTraces(context.Background(), s.td))
+			perBatch := testing.AllocsPerRun(20, func() {
+				if err := p.ConsumeTraces(context.Background(), s.td); err != nil {
+					t.Error(err)
+				}
+			})
+			assert.Less(t, perBatch, 16.0, "a few per batch of %d", spans)
+		})
+	}
+}
+
 func TestSpanNamesAndConventions(t *testing.T) {
 	run(t, "replace", func(t *testing.T) {
 		r := newRig(t, nil, func(c *Config) { c.Semconv = semconvReplace })

@@ -95,6 +95,9 @@ func (b *batch) add(span ptrace.Span, o *origin) {
 		Engine: o.engine,
 	})
 	r := &b.records[len(b.records)-1]
+	if r.ID == 0 {
+		return // no valid span: passes as it is
+	}
 	// Most spans are decode steps; their name alone tells.
 	if r.Stage = sglang.StageOf(span.Name()); r.Stage == sglang.StageDecodeLoop {
 		r.Kind = sglang.KindSlice

@@ -201,7 +201,8 @@ func (t *Trace) choosePrimary(tr *tree) {
 		if !t.isScheduler(i) {
 			continue
 		}
-		if rank := t.rankOrder(i); best < 0 || rank < best {
+		rank := t.rankOrder(i)
+		if best < 0 || rank < best || rank == best && t.nodes[i].id < t.nodes[tr.primary].id {
 			tr.primary, best = i, rank
 		}
 	}

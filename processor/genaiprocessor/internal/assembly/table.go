@@ -75,7 +75,7 @@ func (t *Table) Traces() int { return len(t.traces) }
 // its way to the next consumer. It reports false if the record's request has
 // left; then nothing is pinned.
 func (t *Table) Pin(r *Record, now time.Time) bool {
-	if t.hasLeft(r, now) != Taken {
+	if r.Parent == 0 || t.hasLeft(r, now) != Taken {
 		return false
 	}
 	tr := t.trace(r.Trace, now)
@@ -193,6 +193,8 @@ func (t *Table) adopt(r *Record, now time.Time) {
 
 func (t *Table) record(tr *Trace, r *Record, now time.Time) bool {
 	switch {
+	case r.Kind == sglang.KindSlice && r.Parent == 0 && (r.Stage == sglang.StageDecodeLoop || !hasNumbers(r.Stage)):
+		return true // of no request
 	case r.Kind == sglang.KindSlice && r.Stage == sglang.StageDecodeLoop:
 		return tr.addStep(r, t.limits.WorstSteps)
 	case r.Kind == sglang.KindSlice && !hasNumbers(r.Stage):

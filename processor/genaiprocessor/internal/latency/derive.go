@@ -384,9 +384,14 @@ func (d *deriver) stays() []stretch {
 			out = append(out, stretch{from, to})
 		}
 	}
-	if open, stage := d.openStage(); open != nil && isQueue(stage, d.t.Role) {
+	open, stage := d.openStage()
+	switch {
+	case open == nil:
+	case isQueue(stage, d.t.Role):
 		from, to := d.t.clamp(open.End, d.t.End)
 		out = append(out, stretch{from, to})
+	default: // it never came to a queue
+		out = append(out, stretch{})
 	}
 	return out
 }
