@@ -83,6 +83,8 @@ func rank(v pcommon.Value) int32 {
 	return int32(v.Int())
 }
 
+var decodeLoopName = sglang.StageDecodeLoop.String()
+
 // add appends the record of a span of the engine.
 func (b *batch) add(span ptrace.Span, o *origin) {
 	b.records = append(b.records, assembly.Record{
@@ -99,7 +101,12 @@ func (b *batch) add(span ptrace.Span, o *origin) {
 		return // no valid span: passes as it is
 	}
 	// Most spans are decode steps; their name alone tells.
-	if r.Stage = sglang.StageOf(span.Name()); r.Stage == sglang.StageDecodeLoop {
+	if name := span.Name(); name == decodeLoopName {
+		r.Stage = sglang.StageDecodeLoop
+	} else {
+		r.Stage = sglang.StageOf(name)
+	}
+	if r.Stage == sglang.StageDecodeLoop {
 		r.Kind = sglang.KindSlice
 		b.steps = true
 		readStep(span, r)

@@ -29,9 +29,9 @@ func (t *Trace) collect(root int32, scratch []int32) tree {
 	tr := tree{root: root, nodes: t.visit(scratch[:0], root)}
 	t.expand(&tr, 0)
 	rootNode := &t.nodes[root]
-	if len(tr.nodes) < t.live() && t.own(rootNode) {
+	if len(tr.nodes) < t.live && t.own(rootNode) {
 		from := len(tr.nodes)
-		for _, i := range t.index {
+		for i := range t.all() {
 			if r := t.nodes[i].x; r == nil || r.root == nil {
 				tr.nodes = t.visit(tr.nodes, i)
 			}
@@ -48,12 +48,12 @@ func (t *Trace) own(root *node) bool {
 
 // sharedTrace: another root's threads are here.
 func (t *Trace) sharedTrace() bool {
-	for _, i := range t.index {
+	for i := range t.all() {
 		n := &t.nodes[i]
 		if n.kind != sglang.KindThread {
 			continue
 		}
-		if p := t.index[n.parent]; p != 0 && !t.nodes[p].seen {
+		if p := t.find(n.parent); p != 0 && !t.nodes[p].seen {
 			return true
 		}
 	}
@@ -77,7 +77,7 @@ func (t *Trace) expand(tr *tree, from int) {
 		for l := n.linkers; l != 0; l = t.nodes[l].nextLinker {
 			tr.nodes = t.visit(tr.nodes, t.topOf(l))
 		}
-		if target := t.index[n.link]; target != 0 && !t.nodes[target].seen {
+		if target := t.find(n.link); target != 0 && !t.nodes[target].seen {
 			tr.nodes = t.visit(tr.nodes, target)
 		}
 	}
@@ -100,7 +100,7 @@ func (t *Trace) topOf(i int32) int32 {
 		if n.kind == sglang.KindThread || n.kind == sglang.KindRoot {
 			return 0
 		}
-		p := t.index[n.parent]
+		p := t.find(n.parent)
 		if p == 0 {
 			return i
 		}

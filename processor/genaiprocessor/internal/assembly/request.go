@@ -80,7 +80,7 @@ func (t *Trace) below(i, top int32) bool {
 		if i == top {
 			return true
 		}
-		p := t.index[t.nodes[i].parent]
+		p := t.find(t.nodes[i].parent)
 		if p == 0 || t.nodes[i].kind == sglang.KindThread {
 			break
 		}

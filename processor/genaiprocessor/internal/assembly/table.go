@@ -79,7 +79,7 @@ func (t *Table) Pin(r *Record, now time.Time) bool {
 		return false
 	}
 	tr := t.trace(r.Trace, now)
-	if i, ok := tr.index[r.Parent]; ok && tr.nodes[i].x != nil && tr.nodes[i].x.left {
+	if i := tr.find(r.Parent); i != 0 && tr.nodes[i].x != nil && tr.nodes[i].x.left {
 		t.dropEmpty(tr)
 		return false
 	}
@@ -109,7 +109,7 @@ func (t *Table) trace(id TraceID, now time.Time) *Trace {
 }
 
 func (t *Table) dropEmpty(tr *Trace) {
-	if tr.live() == 0 && tr.pins == 0 && !tr.gone {
+	if tr.live == 0 && tr.pins == 0 && !tr.gone {
 		t.forget(tr)
 	}
 }
@@ -173,7 +173,7 @@ func (t *Table) adopt(r *Record, now time.Time) {
 	if tr == nil || tr.pins > 0 {
 		return
 	}
-	i := tr.index[r.ID]
+	i := tr.find(r.ID)
 	if i == 0 || tr.nodes[i].seen {
 		return
 	}
@@ -283,8 +283,8 @@ func (t *Table) Expire(now time.Time, take func(Left)) {
 }
 
 func (t *Table) fire(tr *Trace, due timer, now time.Time, take func(Left)) {
-	i, ok := tr.index[due.node]
-	if !ok || tr.nodes[i].x == nil {
+	i := tr.find(due.node)
+	if i == 0 || tr.nodes[i].x == nil {
 		return
 	}
 	x := tr.nodes[i].x
@@ -308,7 +308,7 @@ func (t *Table) fire(tr *Trace, due timer, now time.Time, take func(Left)) {
 
 // close notes that the scheduler is done with a request whose root has not come.
 func (t *Table) close(tr *Trace, thread int32, take func(Left)) {
-	place := tr.index[tr.nodes[thread].parent]
+	place := tr.find(tr.nodes[thread].parent)
 	if place == 0 || tr.nodes[place].seen {
 		return
 	}
@@ -321,7 +321,7 @@ func (t *Table) close(tr *Trace, thread int32, take func(Left)) {
 }
 
 func (t *Table) rearm(tr *Trace, due timer, now time.Time) {
-	if x := tr.nodes[tr.index[due.node]].x; x.payload != nil {
+	if x := tr.nodes[tr.find(due.node)].x; x.payload != nil {
 		t.timers = append(t.timers, timer{at: now.Add(t.limits.Wait), trace: due.trace, node: due.node})
 	}
 }
@@ -337,7 +337,7 @@ func (t *Table) dissolve(tr *Trace, why Why, now time.Time, take func(Left)) {
 		return
 	}
 	var rest []FoldedSteps
-	for _, i := range tr.index {
+	for i := range tr.all() {
 		if x := tr.nodes[i].x; x != nil && !x.left && (x.payload != nil || x.folded) {
 			rest = append(rest, FoldedSteps{DecodeForward: x.payload, Sum: x.sum, Primary: true})
 		}
@@ -376,7 +376,7 @@ func (t *Table) Open(now time.Time, see func(engine string, requests int, since 
 
 func (t *Trace) open() int {
 	requests, closed := 0, 0
-	for _, i := range t.index {
+	for i := range t.all() {
 		if n := &t.nodes[i]; !n.seen && t.isRootPlace(n) {
 			requests++
 			if n.x != nil && n.x.left {
@@ -384,14 +384,14 @@ func (t *Trace) open() int {
 			}
 		}
 	}
-	if requests == 0 && len(t.roots) == 0 && t.live() > 0 {
+	if requests == 0 && len(t.roots) == 0 && t.live > 0 {
 		return 1
 	}
 	return requests - closed
 }
 
 func (t *Trace) atScheduler() bool {
-	for _, i := range t.index {
+	for i := range t.all() {
 		n := &t.nodes[i]
 		if n.seen && n.kind == sglang.KindSlice && n.stage.Info().Process == sglang.ProcessScheduler ||
 			n.x != nil && n.x.sum != nil {

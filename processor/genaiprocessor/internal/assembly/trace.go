@@ -4,6 +4,7 @@
 package assembly
 
 import (
+	"iter"
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -58,8 +59,10 @@ type Trace struct {
 	id     TraceID
 	engine string
 	nodes  []node
-	index  map[uint64]int32
-	free   []int32
+	// index is nil while there are few nodes.
+	index map[uint64]int32
+	live  int
+	free  []int32
 	// roots are the nodes of roots that wait.
 	roots   []int32
 	created time.Time
@@ -82,15 +85,50 @@ const (
 func newTrace(id TraceID, now time.Time) *Trace {
 	return &Trace{
 		id: id, created: now, bytes: traceBytes,
-		nodes: make([]node, 1, 12), index: make(map[uint64]int32, 12),
+		nodes: make([]node, 1, 14),
 	}
 }
 
-func (t *Trace) live() int { return len(t.index) }
+// maxSearch is how many nodes are searched one by one; more get an index.
+const maxSearch = 32
+
+// find returns the node with the id, 0 if there is none.
+func (t *Trace) find(id uint64) int32 {
+	if id == 0 {
+		return 0
+	}
+	if t.index != nil {
+		return t.index[id]
+	}
+	for i := range t.nodes {
+		if t.nodes[i].id == id {
+			return int32(i)
+		}
+	}
+	return 0
+}
+
+func (t *Trace) buildIndex() {
+	t.index = make(map[uint64]int32, 2*len(t.nodes))
+	for i := range t.all() {
+		t.index[t.nodes[i].id] = i
+	}
+}
+
+// all yields the nodes that are in use.
+func (t *Trace) all() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for i := range t.nodes {
+			if t.nodes[i].id != 0 && !yield(int32(i)) {
+				return
+			}
+		}
+	}
+}
 
 // ensure returns the node with the id, a new and unseen one if there is none.
 func (t *Trace) ensure(id uint64) int32 {
-	if i, ok := t.index[id]; ok {
+	if i := t.find(id); i != 0 {
 		return i
 	}
 	var i int32
@@ -101,7 +139,12 @@ func (t *Trace) ensure(id uint64) int32 {
 		t.nodes = append(t.nodes, node{})
 	}
 	t.nodes[i] = node{id: id}
-	t.index[id] = i
+	t.live++
+	if t.index != nil {
+		t.index[id] = i
+	} else if len(t.nodes) > maxSearch {
+		t.buildIndex()
+	}
 	t.bytes += nodeBytes
 	return i
 }
@@ -237,6 +280,7 @@ func (t *Trace) remove(nodes []int32) {
 		t.unlink(i)
 		t.bytes -= nodeBytes + t.extraSize(i)
 		delete(t.index, t.nodes[i].id)
+		t.live--
 	}
 	for _, i := range nodes {
 		t.nodes[i] = node{}
@@ -246,14 +290,14 @@ func (t *Trace) remove(nodes []int32) {
 
 // unlink takes a node out of lists of nodes that stay.
 func (t *Trace) unlink(i int32) {
-	if p, ok := t.index[t.nodes[i].parent]; ok && t.nodes[p].mark != t.epoch {
+	if p := t.find(t.nodes[i].parent); p != 0 && t.nodes[p].mark != t.epoch {
 		at := &t.nodes[p].kids
 		for *at != 0 && *at != i {
 			at = &t.nodes[*at].sibling
 		}
 		*at = t.nodes[i].sibling
 	}
-	if l, ok := t.index[t.nodes[i].link]; ok && t.nodes[l].mark != t.epoch {
+	if l := t.find(t.nodes[i].link); l != 0 && t.nodes[l].mark != t.epoch {
 		at := &t.nodes[l].linkers
 		for *at != 0 && *at != i {
 			at = &t.nodes[*at].nextLinker
