@@ -187,11 +187,17 @@ func (f *failing) set(err error) {
 	f.err = err
 }
 
+// Capabilities: it changes what it gets, even what it refuses.
+func (f *failing) Capabilities() consumer.Capabilities {
+	return consumer.Capabilities{MutatesData: true}
+}
+
 func (f *failing) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
 	f.mu.Lock()
 	err := f.err
 	f.mu.Unlock()
 	if err != nil {
+		td.ResourceSpans().RemoveIf(func(ptrace.ResourceSpans) bool { return true })
 		return err
 	}
 	return f.TracesSink.ConsumeTraces(ctx, td)

@@ -94,29 +94,31 @@ func (o *outbox) run(ctx context.Context) {
 // flush sends all there is; spans that were not taken when ctx ends stay.
 func (o *outbox) flush(ctx context.Context) {
 	for items := o.take(); len(items) > 0; items = o.take() {
-		if !o.send(ctx, items) {
-			o.mu.Lock()
-			o.items = append(items, o.items...)
-			o.mu.Unlock()
-			return
-		}
+		all := merge(items)
+		sent := o.send(ctx, all.traces)
 		o.mu.Lock()
-		for _, h := range items {
-			o.bytes -= h.bytes
+		if sent {
+			o.bytes -= all.bytes
+		} else {
+			o.items = append([]*held{all}, o.items...)
 		}
 		o.mu.Unlock()
+		if !sent {
+			return
+		}
 	}
 }
 
 // send reports false if ctx ended before the spans were taken or lost for good.
-func (o *outbox) send(ctx context.Context, items []*held) bool {
+func (o *outbox) send(ctx context.Context, td ptrace.Traces) bool {
+	spans := int64(td.SpanCount())
 	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		err := o.next.ConsumeTraces(ctx, merge(items))
+		err := o.next.ConsumeTraces(ctx, o.attempt(td))
 		switch {
 		case err == nil:
 			return true
 		case consumererror.IsPermanent(err):
-			o.tel.lostSpans.add("permanent_error", int64(len(items)))
+			o.tel.lostSpans.add("permanent_error", spans)
 			return true
 		}
 		o.tel.retries.add(1)
@@ -128,20 +130,33 @@ func (o *outbox) send(ctx context.Context, items []*held) bool {
 	}
 }
 
+// attempt is what one attempt gives away: a copy to a consumer that changes
+// what it gets, for it may do so and fail.
+func (o *outbox) attempt(td ptrace.Traces) ptrace.Traces {
+	if !o.next.Capabilities().MutatesData {
+		return td
+	}
+	out := ptrace.NewTraces()
+	td.CopyTo(out)
+	return out
+}
+
 // discard counts what could not be handed on.
 func (o *outbox) discard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tel.lostSpans.add("shutdown", int64(len(o.items)))
+	for _, h := range o.items {
+		o.tel.lostSpans.add("shutdown", int64(h.traces.SpanCount()))
+	}
 	o.items, o.bytes = nil, 0
 }
 
-// merge copies: the next consumer owns what it gets, even if it refuses.
-func merge(items []*held) ptrace.Traces {
-	out := ptrace.NewTraces()
-	out.ResourceSpans().EnsureCapacity(len(items))
-	for _, h := range items {
-		h.traces.ResourceSpans().At(0).CopyTo(out.ResourceSpans().AppendEmpty())
+// merge moves all into the first.
+func merge(items []*held) *held {
+	all := items[0]
+	for _, h := range items[1:] {
+		h.traces.ResourceSpans().MoveAndAppendTo(all.traces.ResourceSpans())
+		all.bytes += h.bytes
 	}
-	return out
+	return all
 }
