@@ -40,7 +40,7 @@ type flusher struct {
 
 	mu    sync.Mutex
 	queue []fold.Release // in the order in which it must leave
-	bytes int64          // of queue; at most as much as may be held
+	bytes int64          // of queue
 
 	// Owned by the goroutine.
 	retryAt time.Time
@@ -101,21 +101,16 @@ func (f *flusher) put(out []fold.Release) {
 	for i := range out {
 		f.bytes += out[i].Bytes
 	}
-	dropped := f.shrink()
 	f.mu.Unlock()
-	f.p.telem.lost(lostFull, dropped)
 	f.wake(signalOut)
 }
 
-// shrink drops the oldest spans that can't be handed on and no longer be kept.
-func (f *flusher) shrink() (dropped int64) {
-	for f.bytes > f.p.maxBytes && len(f.queue) > 1 {
-		f.bytes -= f.queue[0].Bytes
-		f.queue[0] = fold.Release{}
-		f.queue = f.queue[1:]
-		dropped++
-	}
-	return dropped
+// full tells whether the next consumer takes so little that nothing more can be
+// accepted.
+func (f *flusher) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes > f.p.maxBytes
 }
 
 func (f *flusher) run() {
@@ -195,24 +190,19 @@ func (f *flusher) send(ctx context.Context) {
 			f.retryAt = time.Now().Add(f.pause)
 			return
 		}
-		f.pop(part)
+		f.pop(n)
 	}
 }
 
-// pop removes what was sent; shrink may have dropped some of it meanwhile.
-func (f *flusher) pop(part []fold.Release) {
+// pop removes the first spans of the queue.
+func (f *flusher) pop(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// part and queue share their array: what shrink dropped is zero.
-	sent := 0
-	for i := range part {
-		if part[i].Payload != nil {
-			sent++
-			f.bytes -= part[i].Bytes
-			part[i] = fold.Release{}
-		}
+	for i := range f.queue[:n] {
+		f.bytes -= f.queue[i].Bytes
+		f.queue[i] = fold.Release{}
 	}
-	f.queue = f.queue[sent:]
+	f.queue = f.queue[n:]
 	if len(f.queue) == 0 {
 		f.queue = nil
 	}

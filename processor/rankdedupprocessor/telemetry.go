@@ -41,17 +41,15 @@ func (s *stats) add(o fold.Stats) {
 type lostReason int
 
 const (
-	// lostFull: the next consumer did not take it and there is no more room.
-	lostFull lostReason = iota
 	// lostPermanent: the next consumer refused it for good.
-	lostPermanent
+	lostPermanent lostReason = iota
 	// lostShutdown: the time to stop ran out.
 	lostShutdown
 
 	lostCount
 )
 
-var lostNames = [lostCount]string{"no_room", "refused", "shutdown"}
+var lostNames = [lostCount]string{"refused", "shutdown"}
 
 // telemetry reports what the processor does, in the Collector's own metrics.
 type telemetry struct {
@@ -155,6 +153,10 @@ func (t *telemetry) stats(ctx context.Context, s *stats) {
 			t.builder.ProcessorRankdedupSpansEarlyRelease.Add(ctx, s.Early[r], t.early[r])
 		}
 	}
+}
+
+func (t *telemetry) refused(ctx context.Context, spans int) {
+	t.builder.ProcessorRankdedupSpansRefused.Add(ctx, int64(spans))
 }
 
 func (t *telemetry) released(ctx context.Context, n int64) {

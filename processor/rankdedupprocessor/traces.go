@@ -5,6 +5,7 @@ package rankdedupprocessor // import "github.com/otelcol-sglang/otelcol-sglang/p
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ import (
 // shardCount is a power of two; a trace's shard comes from the low bytes of its
 // id, since the high ones of the engine's own ids are zero.
 const shardCount = 32
+
+// errFull is retryable: the sender keeps its spans.
+var errFull = errors.New("rankdedup: the next consumer does not take what is held, and no more can be held")
 
 var _ processor.Traces = (*tracesProcessor)(nil)
 
@@ -88,6 +92,10 @@ func (p *tracesProcessor) Shutdown(ctx context.Context) error {
 // passed counts as seen only once the next consumer took it: a batch that is
 // sent again after an error finds nothing recorded.
 func (p *tracesProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
+	if p.flusher.full() {
+		p.telem.refused(ctx, td.SpanCount())
+		return errFull
+	}
 	b := p.batches.Get().(*batch)
 	defer p.recycle(b)
 	now := time.Now()

@@ -40,6 +40,7 @@ type TelemetryBuilder struct {
 	ProcessorRankdedupSpansIn           metric.Int64Counter
 	ProcessorRankdedupSpansLate         metric.Int64Counter
 	ProcessorRankdedupSpansLost         metric.Int64Counter
+	ProcessorRankdedupSpansRefused      metric.Int64Counter
 	ProcessorRankdedupSpansReleased     metric.Int64Counter
 	ProcessorRankdedupSpansResent       metric.Int64Counter
 	ProcessorRankdedupSpansUnfolded     metric.Int64Counter
@@ -229,6 +230,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.ProcessorRankdedupSpansLost, err = builder.meter.Int64Counter(
 		"otelcol_processor_rankdedup_spans_lost",
 		metric.WithDescription("Spans that were acknowledged and could not be handed on. [Development]"),
+		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupSpansRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_spans_refused",
+		metric.WithDescription("Spans that were refused with a retryable error, because the next consumer did not take what is held. [Development]"),
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)

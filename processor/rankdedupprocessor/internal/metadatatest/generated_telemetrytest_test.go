@@ -48,6 +48,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorRankdedupSpansIn.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansLate.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansLost.Add(context.Background(), 1)
+	tb.ProcessorRankdedupSpansRefused.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansReleased.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansResent.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansUnfolded.Add(context.Background(), 1)
@@ -85,6 +86,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSpansLost(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupSpansRefused(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSpansReleased(t, testTel,

@@ -1,0 +1,202 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rankdedupprocessor
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/metadata"
+)
+
+const batchSpans = 64
+
+// load makes the batches of an engine's processes for some requests.
+type load struct {
+	tp, level, tokens int
+	lastID            uint64
+	batches           [][]ptrace.Traces // by process; the front end's first
+}
+
+func (l *load) id() uint64 { l.lastID++; return l.lastID*0x9e3779b97f4a7c15 | 1 }
+
+func (l *load) serve(requests int) {
+	l.batches = make([][]ptrace.Traces, l.tp+1)
+	for range requests {
+		l.request()
+	}
+}
+
+func (l *load) add(process int, trace, id, parent, link uint64, name string) ptrace.Span {
+	mine := l.batches[process]
+	if len(mine) == 0 || mine[len(mine)-1].SpanCount() >= batchSpans {
+		td := ptrace.NewTraces()
+		rs := td.ResourceSpans().AppendEmpty()
+		rs.Resource().Attributes().PutStr("service.name", "sglang")
+		rs.Resource().Attributes().PutStr(attrInstanceID, fmt.Sprintf("process-%d", process))
+		rs.Resource().Attributes().PutStr(sglang.AttrExporterPeer, fmt.Sprintf("collector/10.0.0.1:%d", 4000+process))
+		rs.ScopeSpans().AppendEmpty().Scope().SetName(sglang.ScopeName)
+		mine = append(mine, td)
+		l.batches[process] = mine
+	}
+	s := mine[len(mine)-1].ResourceSpans().At(0).ScopeSpans().At(0).Spans().AppendEmpty()
+	var traceID pcommon.TraceID
+	binary.BigEndian.PutUint64(traceID[8:], trace)
+	s.SetTraceID(traceID)
+	s.SetSpanID(spanID(id))
+	if parent != 0 {
+		s.SetParentSpanID(spanID(parent))
+	}
+	if link != 0 {
+		to := s.Links().AppendEmpty()
+		to.SetTraceID(traceID)
+		to.SetSpanID(spanID(link))
+	}
+	s.SetName(name)
+	s.SetStartTimestamp(pcommon.Timestamp(time.Now().UnixNano()))
+	s.SetEndTimestamp(s.StartTimestamp() + 1e6)
+	return s
+}
+
+func (l *load) request() {
+	trace, root, tokenizer, tokenize, dispatch := l.id(), l.id(), l.id(), l.id(), l.id()
+	l.add(0, trace, tokenize, tokenizer, 0, "tokenize")
+	l.add(0, trace, dispatch, tokenizer, tokenize, "api_server_dispatch")
+	l.add(0, trace, tokenizer, root, 0, "Tokenizer").Attributes().PutStr(sglang.AttrThreadLabel, "Tokenizer")
+	for rank := range l.tp {
+		thread, process, waiting, prefill, decode := l.id(), l.id(), l.id(), l.id(), l.id()
+		l.add(rank+1, trace, process, thread, dispatch, "request_process")
+		l.add(rank+1, trace, waiting, thread, process, "prefill_waiting")
+		l.add(rank+1, trace, prefill, thread, waiting, "prefill_forward")
+		for i := range l.tokens {
+			if l.level < 3 {
+				break
+			}
+			l.add(rank+1, trace, l.id(), decode, 0, "decode_loop").Attributes().PutInt(sglang.AttrDecodeCT, int64(i+1))
+		}
+		l.add(rank+1, trace, decode, thread, prefill, "decode_forward")
+		attrs := l.add(rank+1, trace, thread, root, 0, "Scheduler").Attributes()
+		attrs.PutStr(sglang.AttrThreadLabel, "Scheduler")
+		attrs.PutInt(sglang.AttrTPRank, int64(rank))
+		attrs.PutInt(sglang.AttrPPRank, 0)
+	}
+	l.add(0, trace, root, 0, 0, " Req 0815").Attributes().PutStr(sglang.AttrRID, "0815")
+}
+
+// BenchmarkConsume measures Consume alone: ns, bytes and allocations per span of
+// rank 0, whose copies are kept, and of the other ranks, whose copies are folded.
+// Bytes and allocations are the whole process's, the flusher's part included.
+func BenchmarkConsume(b *testing.B) {
+	for _, tp := range []int{1, 4, 8} {
+		for _, level := range []int{1, 3} {
+			for _, goroutines := range []int{1, 9} {
+				b.Run(fmt.Sprintf("tp%d/level%d/goroutines%d", tp, level, goroutines), func(b *testing.B) {
+					benchConsume(b, &load{tp: tp, level: level, tokens: 200}, goroutines)
+				})
+			}
+		}
+	}
+}
+
+func benchConsume(b *testing.B, l *load, goroutines int) {
+	p, err := newTracesProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
+	require.NoError(b, err)
+	require.NoError(b, p.Start(context.Background(), componenttest.NewNopHost()))
+	defer func() { require.NoError(b, p.Shutdown(context.Background())) }()
+	l.serve(1)
+	send(b, p, l.batches, 1) // the ranks are known from here on
+	var m measured
+	for b.Loop() {
+		b.StopTimer()
+		l.serve(20)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		b.StartTimer()
+		m.add(send(b, p, l.batches, goroutines))
+		b.StopTimer()
+		runtime.ReadMemStats(&after)
+		m.bytes += after.TotalAlloc - before.TotalAlloc
+		m.allocs += after.Mallocs - before.Mallocs
+		b.StartTimer()
+	}
+	m.report(b)
+}
+
+// measured is time and spans by what becomes of them.
+type measured struct {
+	kept, folded           time.Duration
+	keptSpans, foldedSpans int
+	bytes, allocs          uint64
+}
+
+func (m *measured) add(o measured) {
+	m.kept += o.kept
+	m.folded += o.folded
+	m.keptSpans += o.keptSpans
+	m.foldedSpans += o.foldedSpans
+}
+
+func (m *measured) report(b *testing.B) {
+	all := float64(m.keptSpans + m.foldedSpans)
+	b.ReportMetric(float64(m.kept.Nanoseconds())/float64(m.keptSpans), "ns/kept-span")
+	if m.foldedSpans > 0 {
+		b.ReportMetric(float64(m.folded.Nanoseconds())/float64(m.foldedSpans), "ns/folded-span")
+	}
+	b.ReportMetric(float64(m.bytes)/all, "B/span")
+	b.ReportMetric(float64(m.allocs)/all, "allocs/span")
+}
+
+// send consumes all batches: rank 0's before the other ranks', processes side by
+// side where there are several goroutines.
+func send(b *testing.B, p *tracesProcessor, batches [][]ptrace.Traces, goroutines int) (m measured) {
+	for _, process := range [][]int{{0, 1}, nil} {
+		folded := process == nil
+		if folded {
+			for i := 2; i < len(batches); i++ {
+				process = append(process, i)
+			}
+		}
+		work := make(chan ptrace.Traces, 4096)
+		spans := 0
+		for _, i := range process {
+			for _, td := range batches[i] {
+				spans += td.SpanCount()
+				work <- td
+			}
+		}
+		close(work)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				for td := range work {
+					if err := p.ConsumeTraces(context.Background(), td); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		took := time.Since(began) * time.Duration(min(goroutines, runtime.GOMAXPROCS(0)))
+		if folded {
+			m.folded, m.foldedSpans = took, spans
+		} else {
+			m.kept, m.keptSpans = took, spans
+		}
+	}
+	return m
+}
