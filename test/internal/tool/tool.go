@@ -1,0 +1,94 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tool finds what the tests need on the machine, and waits.
+package tool // import "github.com/otelcol-sglang/otelcol-sglang/test/internal/tool"
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Root is the project's folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// Need returns a program's path. Where it is missing the test is skipped, and
+// fails in CI.
+func Need(t testing.TB, program, how string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	missing := fmt.Sprintf("%s is missing: %s", program, how)
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// Binary is a program that `make build` makes.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	return Need(t, filepath.Join(Root(), "bin", name), "run make build")
+}
+
+// Python is the interpreter that has the OpenTelemetry SDK of requirements.txt.
+func Python(t testing.TB) string {
+	t.Helper()
+	return Need(t, filepath.Join(Root(), "test", ".venv", "bin", "python"), "make e2e makes it, with python3-venv")
+}
+
+// Ports below those that the kernel gives to clients: none is taken between the
+// question and the use.
+const lowestPort, highestPort = 20000, 30000
+
+// FreePort returns a port of localhost that nothing listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		l, err := net.Listen("tcp", Address(port))
+		if err == nil {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// Address is a port of this machine.
+func Address(port int) string { return fmt.Sprintf("localhost:%d", port) }
+
+// every is the pause between two looks at a condition.
+const every = 50 * time.Millisecond
+
+// Until waits until done, or returns false after the limit.
+func Until(limit time.Duration, done func() bool) bool {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-deadline.C:
+			return done()
+		case <-ticker.C:
+		}
+	}
+	return true
+}
