@@ -11,37 +11,44 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
 )
 
+// outgoing are finished spans; they go to the outbox at once, for each time wakes it.
+type outgoing []*held
+
+func (o *outgoing) add(h *held) { *o = append(*o, h) }
+
 // leave completes requests that left the shards. No lock is held.
 func (p *genaiProcessor) leave(left []assembly.Left, now time.Time) {
+	out := make(outgoing, 0, 2*len(left))
+	defer func() { p.out.put(out...) }()
 	for i := range left {
 		l := &left[i]
 		if l.Request == nil {
-			p.leaveWithoutRoot(l)
+			p.leaveWithoutRoot(l, &out)
 			continue
 		}
 		if l.Request.Root.Done {
-			p.putFolded(l.Request.Folded, nil, latency.Unknown)
+			p.putFolded(l.Request.Folded, nil, latency.Unknown, &out)
 			continue
 		}
 		if l.Why != "" {
 			p.tel.early.add(string(l.Why), 1)
 		}
-		p.finish(l.Request, now)
+		p.finish(l.Request, now, &out)
 	}
 }
 
-func (p *genaiProcessor) leaveWithoutRoot(l *assembly.Left) {
+func (p *genaiProcessor) leaveWithoutRoot(l *assembly.Left, out *outgoing) {
 	if l.Why == assembly.WhyNoRoot && len(l.Folded) == 0 {
 		p.tel.noRoot.add(1)
 		return
 	}
 	p.tel.early.add(string(l.Why), int64(max(1, len(l.Folded))))
-	p.putFolded(l.Folded, nil, latency.Unknown)
+	p.putFolded(l.Folded, nil, latency.Unknown, out)
 }
 
 // finish derives a request's latencies and sends its held spans on; the halves
 // of disaggregated requests wait for each other.
-func (p *genaiProcessor) finish(q *assembly.Request, now time.Time) {
+func (p *genaiProcessor) finish(q *assembly.Request, now time.Time, out *outgoing) {
 	root := q.Root.Payload.(*rootSpan)
 	facts := root.facts(q)
 	q.Timeline.Facts = facts
@@ -54,23 +61,23 @@ func (p *genaiProcessor) finish(q *assembly.Request, now time.Time) {
 	}
 	p.tel.roots.add([2]string{q.Completeness, p.engineLabel(q.Engine)})
 	p.writeRoot(root, q, facts, &result)
-	p.putFolded(q.Folded, root, facts.OutputTokens)
+	p.putFolded(q.Folded, root, facts.OutputTokens, out)
 	if root.role == sglang.RolePrefill || root.role == sglang.RoleDecode {
-		p.offerHalf(root, q, result, now)
+		p.offerHalf(root, q, result, now, out)
 		return
 	}
-	p.out.put(&root.held)
+	out.add(&root.held)
 }
 
 // putFolded writes summaries and sends the decode_forward spans on. Steps whose
 // decode_forward never came stand on the root, if they are the primary's.
-func (p *genaiProcessor) putFolded(folded []assembly.FoldedSteps, root *rootSpan, output int64) {
+func (p *genaiProcessor) putFolded(folded []assembly.FoldedSteps, root *rootSpan, output int64, out *outgoing) {
 	for _, f := range folded {
 		h, ok := f.DecodeForward.(*held)
 		switch {
 		case ok:
 			p.writeSteps(h.span(), f.Sum, output)
-			p.out.put(h)
+			out.add(h)
 		case root != nil && f.Primary:
 			p.writeSteps(root.span(), f.Sum, output)
 		default:

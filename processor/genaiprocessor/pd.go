@@ -27,7 +27,9 @@ const (
 	outcomeNotJoinable = "not_joinable"
 )
 
-func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result latency.Result, now time.Time) {
+func (p *genaiProcessor) offerHalf(
+	root *rootSpan, q *assembly.Request, result latency.Result, now time.Time, out *outgoing,
+) {
 	h := &pdjoin.Half{
 		Trace: q.Trace, Root: q.RootID, Decode: root.role == sglang.RoleDecode,
 		Room: root.room, External: root.external,
@@ -35,10 +37,10 @@ func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result l
 	}
 	switch {
 	case !root.joinable():
-		p.putAlone(root, outcomeNotJoinable)
+		p.putAlone(root, outcomeNotJoinable, out)
 		return
 	case p.pdWait == 0:
-		p.putAlone(root, outcomeUnjoined)
+		p.putAlone(root, outcomeUnjoined, out)
 		return
 	}
 	p.joinMu.Lock()
@@ -46,23 +48,23 @@ func (p *genaiProcessor) offerHalf(root *rootSpan, q *assembly.Request, result l
 	p.joinMu.Unlock()
 	switch {
 	case pair != nil:
-		p.putPair(h, pair)
+		p.putPair(h, pair, out)
 	case !kept:
-		p.putAlone(root, outcomeUnjoined)
+		p.putAlone(root, outcomeUnjoined, out)
 	default:
 		p.heldBytes.Add(int64(root.bytes))
 	}
 }
 
-func (p *genaiProcessor) putAlone(root *rootSpan, outcome string) {
+func (p *genaiProcessor) putAlone(root *rootSpan, outcome string, out *outgoing) {
 	root.span().Attributes().PutBool(sglang.AttrPDJoined, false)
 	p.tel.pdHalves.add(outcome, 1)
-	p.out.put(&root.held)
+	out.add(&root.held)
 }
 
 // putPair completes both halves. One that waited was taken out of the join, so
 // that no one else has it.
-func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half) {
+func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half, out *outgoing) {
 	a, b := fresh.Value.(*halfValue), waiting.Value.(*halfValue)
 	if waiting.Held {
 		p.heldBytes.Add(-int64(b.root.bytes))
@@ -75,12 +77,12 @@ func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half) {
 		latency.Join(&decode.result, &prefill.result)
 		writeJoined(decode)
 	}
-	p.putJoined(a, waiting)
-	p.putJoined(b, fresh)
+	p.putJoined(a, waiting, out)
+	p.putJoined(b, fresh, out)
 }
 
 // putJoined marks a half, links it to its peer and sends it on, unless it has left.
-func (p *genaiProcessor) putJoined(v *halfValue, peer *pdjoin.Half) {
+func (p *genaiProcessor) putJoined(v *halfValue, peer *pdjoin.Half, out *outgoing) {
 	if v.root == nil {
 		return
 	}
@@ -95,7 +97,7 @@ func (p *genaiProcessor) putJoined(v *halfValue, peer *pdjoin.Half) {
 	attrs.PutStr(sglang.AttrPDPeerTraceID, pcommon.TraceID(peer.Trace).String())
 	attrs.PutStr(sglang.AttrPDPeerSpanID, spanID.String())
 	p.tel.pdHalves.add(outcomeJoined, 1)
-	p.out.put(&v.root.held)
+	out.add(&v.root.held)
 }
 
 // writeJoined puts what only both halves know on the decode root.
@@ -124,8 +126,10 @@ func (p *genaiProcessor) expireHalves(now time.Time, all bool) {
 		v.root = nil
 	})
 	p.joinMu.Unlock()
+	out := make(outgoing, 0, len(alone))
 	for _, root := range alone {
 		p.heldBytes.Add(-int64(root.bytes))
-		p.putAlone(root, outcomeUnjoined)
+		p.putAlone(root, outcomeUnjoined, &out)
 	}
+	p.out.put(out...)
 }
