@@ -366,9 +366,15 @@ func (d *deriver) queue() {
 		}
 	}
 	stays := d.stays()
-	if len(stays) > 0 && d.t.ThreadSeen && d.retractionsCertain() {
+	if len(stays) > 0 && (d.t.ThreadSeen && d.retractionsCertain() || d.neverRan()) {
 		d.out.Queue = known(union(append(stays, d.retracted...)))
 	}
+}
+
+// neverRan: it was aborted before its first batch, and so never retracted.
+func (d *deriver) neverRan() bool {
+	open, _ := d.openStage()
+	return open != nil && d.t.any(sglang.StagePrefillForward) == nil && d.t.any(sglang.StageDecodeForward) == nil
 }
 
 // stays are the times in a waiting queue that slices tell of.
@@ -420,9 +426,10 @@ func isQueue(stage budget.Stage, role sglang.Role) bool {
 
 // openStage returns the last slice of a request that was aborted, and the stage
 // that it was in from there to its end: the slice of that stage never closed.
+// With output it ran, and what seems to be its last slice is not.
 func (d *deriver) openStage() (*Slice, budget.Stage) {
 	last := d.t.lastTop()
-	if !d.t.Aborted || last == nil || last.End >= d.t.End {
+	if !d.t.Aborted || d.t.OutputTokens > 0 || last == nil || last.End >= d.t.End {
 		return nil, budget.Unattributed
 	}
 	switch last.Stage {

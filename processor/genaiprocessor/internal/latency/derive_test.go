@@ -122,6 +122,12 @@ func TestAbortedWhileWaiting(t *testing.T) {
 			assert.False(t, r.TTFT.Known)
 			assert.False(t, r.TPOT.Known)
 			assertSeconds(t, tt.queue, r.Queue)
+			tl.ThreadSeen, tl.Complete = false, false // the thread ends when the engine collects its garbage
+			assertSeconds(t, tt.queue, Derive(tl, Reported{}).Queue)
+			tl.OutputTokens = 5
+			r = Derive(tl, Reported{})
+			assert.False(t, r.Queue.Known, "it ran: slices are missing")
+			assert.Zero(t, r.Budget[budget.Queue])
 		})
 	}
 }
