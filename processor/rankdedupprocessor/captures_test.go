@@ -6,7 +6,10 @@ package rankdedupprocessor
 import (
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,9 +32,10 @@ const capturesDir = "../../testdata/captures/traces"
 // running is a processor under test; it lives in a synctest bubble, so its time
 // passes at once.
 type running struct {
-	t    *testing.T
-	p    *tracesProcessor
-	sink *consumertest.TracesSink
+	t        *testing.T
+	p        *tracesProcessor
+	sink     *consumertest.TracesSink
+	mostHeld int64
 }
 
 func start(t *testing.T, cfg *Config) *running {
@@ -145,6 +149,7 @@ func (r *running) replay(exports []capture.Export, run uint64, as sender) map[pc
 		eachSpan(td, func(_ ptrace.ResourceSpans, s ptrace.Span) { ids[s.SpanID()] = true })
 		seen := len(r.sink.AllTraces())
 		r.consume(td)
+		r.mostHeld = max(r.mostHeld, r.p.level(heldSpans))
 		for _, out := range r.sink.AllTraces()[seen:] {
 			eachSpan(out, func(_ ptrace.ResourceSpans, s ptrace.Span) {
 				if ids[s.SpanID()] {
@@ -261,35 +266,129 @@ func (tr *tree) dangling() []string {
 	return out
 }
 
+// row is what became of a capture.
+type row struct {
+	name                             string
+	in, out, folded, filled, atOnce  int64
+	cold, mostHeld, mostHeldWhenCold int64
+}
+
+func (r row) String() string {
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %d | %d |",
+		strings.TrimPrefix(r.name, "traces-"), r.in, r.out, r.folded, r.filled, r.cold, r.mostHeldWhenCold, r.atOnce, r.mostHeld)
+}
+
+// TestCaptures replays every capture twice on the same senders: once with no
+// rank known, then with other requests.
 func TestCaptures(t *testing.T) {
 	names, err := capture.Names(capturesDir)
 	require.NoError(t, err)
 	require.NotEmpty(t, names)
-	var rows []string
+	var rows []row
 	for _, name := range names {
 		exports, err := capture.Load(capturesDir, name)
 		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, createDefaultConfig().(*Config))
-				for run := range uint64(2) {
-					r.sink.Reset()
-					in := inputTree(exports, run)
-					atOnce := r.replay(exports, run, byPeer)
-					out := treeOf(r.sink.AllTraces())
-					checkOutput(t, in, out)
-					assert.Zero(t, r.p.level(heldSpans), "spans are held after the end")
-					if run == 1 {
-						checkAtOnce(t, out, atOnce)
-					}
-					rows = append(rows, fmt.Sprintf("%-40s run %d: %4d in, %4d out, %4d at once", name, run, len(in.spans), len(out.spans), len(atOnce)))
-				}
-			})
+			synctest.Test(t, func(t *testing.T) { rows = append(rows, replayTwice(t, name, exports)) })
 		})
 	}
-	for _, row := range rows {
-		t.Log(row)
+	checkTable(t, rows)
+}
+
+func replayTwice(t *testing.T, name string, exports []capture.Export) row {
+	sink := &consumertest.TracesSink{}
+	p, tel := startWith(t, createDefaultConfig().(*Config), sink)
+	r := &running{t: t, p: p, sink: sink}
+	out := row{name: name}
+	for run := range uint64(2) {
+		r.sink.Reset()
+		r.mostHeld = 0
+		in := inputTree(exports, run)
+		atOnce := r.replay(exports, run, byPeer)
+		left := treeOf(r.sink.AllTraces())
+		checkOutput(t, in, left)
+		checkDigests(t, in, left)
+		assert.Zero(t, p.level(heldSpans), "spans are held after the end")
+		if run == 0 {
+			out.cold, out.mostHeldWhenCold = int64(len(atOnce)), r.mostHeld
+			out.folded = value(t, tel, "spans_folded", "")
+			continue
+		}
+		checkAtOnce(t, left, atOnce)
+		out.in, out.out, out.atOnce, out.mostHeld = int64(len(in.spans)), int64(len(left.spans)), int64(len(atOnce)), r.mostHeld
+		out.folded = value(t, tel, "spans_folded", "") - out.folded
+		out.filled = value(t, tel, "spans_filled", "")
+		assert.Equal(t, out.in, out.out+out.folded, "a span neither left nor was folded")
 	}
+	assert.Zero(t, value(t, tel, "spans_early_release", "learn_wait")+value(t, tel, "spans_early_release", "unplaced"))
+	assert.Zero(t, value(t, tel, "spans_lost", ""))
+	assert.Equal(t, 2*out.in, value(t, tel, "spans_in", ""))
+	return out
+}
+
+// checkDigests compares the number of ranks on each kept thread span with the
+// thread spans that came, and the number of slices with those that left.
+func checkDigests(t *testing.T, in, out *tree) {
+	t.Helper()
+	ranks := map[string]int64{}
+	for _, s := range in.spans {
+		if sglang.KindOf(s) == sglang.KindThread {
+			ranks[placeKey(s, sglang.ThreadOf(s.Attributes()))]++
+		}
+	}
+	slices := map[pcommon.SpanID]int64{}
+	for _, s := range out.spans {
+		if sglang.KindOf(s) != sglang.KindSlice {
+			continue
+		}
+		if thread, ok := out.thread(s); ok {
+			slices[thread.SpanID()]++
+		}
+	}
+	for id, s := range out.spans {
+		th := sglang.ThreadOf(s.Attributes())
+		if sglang.KindOf(s) != sglang.KindThread || sglang.ProcessOf(th.Label) != sglang.ProcessScheduler {
+			continue
+		}
+		count, ok := s.Attributes().Get(sglang.AttrRanksCount)
+		if !ok {
+			t.Errorf("no digest on %s %s", s.Name(), id)
+			continue
+		}
+		assert.Equal(t, ranks[placeKey(s, th)], count.Int(), "ranks of %s", s.Name())
+		n, _ := s.Attributes().Get(sglang.AttrThreadSpans)
+		assert.Equal(t, slices[id], n.Int(), "slices of %s", s.Name())
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the README's table")
+
+const (
+	tableBegin = "<!-- captures: written by go test -run TestCaptures -update -->\n"
+	tableHead  = "| capture | in | out | folded | filled | cold: at once | cold: most held | warm: at once | warm: most held |\n|---|---|---|---|---|---|---|---|---|\n"
+	tableEnd   = "<!-- end of captures -->"
+)
+
+// checkTable compares the README's table with what became of the captures.
+func checkTable(t *testing.T, rows []row) {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString(tableHead)
+	for _, r := range rows {
+		t.Log(r)
+		fmt.Fprintln(&table, r)
+	}
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(readme), tableBegin)
+	require.True(t, ok)
+	was, after, ok := strings.Cut(rest, tableEnd)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile("README.md", []byte(before+tableBegin+table.String()+tableEnd+after), 0o600))
+		return
+	}
+	assert.Equal(t, table.String(), was)
 }
 
 // TestSenders: however little the resources tell of the senders, the same spans

@@ -304,6 +304,11 @@ func (t *trace) flushThread(l *thread, why Reason) {
 	sp := kept.span
 	sp.ID = l.nameAs(sp.ID)
 	digest := l.digest()
+	for _, parent := range t.up {
+		if parent == kept.span.ID {
+			digest.Slices++ // of a kind that is not folded
+		}
+	}
 	t.release(kept, Release{Span: sp, Proc: kept.origin.Proc, Filled: filled, Reason: why, Digest: digest})
 	l.items = nil
 }

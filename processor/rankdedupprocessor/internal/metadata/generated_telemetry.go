@@ -28,11 +28,18 @@ type TelemetryBuilder struct {
 	meter                               metric.Meter
 	mu                                  sync.Mutex
 	registrations                       []metric.Registration
+	ProcessorRankdedupEngineRestarts    metric.Int64Counter
 	ProcessorRankdedupEngines           metric.Int64ObservableGauge
 	ProcessorRankdedupFailovers         metric.Int64Counter
 	ProcessorRankdedupHeldBytes         metric.Int64ObservableGauge
 	ProcessorRankdedupHeldSpans         metric.Int64ObservableGauge
+	ProcessorRankdedupPages             metric.Int64ObservableGauge
+	ProcessorRankdedupPointsIn          metric.Int64Counter
+	ProcessorRankdedupPointsOut         metric.Int64Counter
+	ProcessorRankdedupPointsRefused     metric.Int64Counter
+	ProcessorRankdedupRankResets        metric.Int64Counter
 	ProcessorRankdedupSenders           metric.Int64ObservableGauge
+	ProcessorRankdedupSeries            metric.Int64ObservableGauge
 	ProcessorRankdedupSpansAtOnce       metric.Int64Counter
 	ProcessorRankdedupSpansEarlyRelease metric.Int64Counter
 	ProcessorRankdedupSpansFilled       metric.Int64Counter
@@ -103,12 +110,42 @@ func (builder *TelemetryBuilder) RegisterProcessorRankdedupHeldSpansCallback(cb 
 	return nil
 }
 
+// RegisterProcessorRankdedupPagesCallback sets callback for observable ProcessorRankdedupPages metric.
+func (builder *TelemetryBuilder) RegisterProcessorRankdedupPagesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorRankdedupPages, obs: o})
+		return nil
+	}, builder.ProcessorRankdedupPages)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterProcessorRankdedupSendersCallback sets callback for observable ProcessorRankdedupSenders metric.
 func (builder *TelemetryBuilder) RegisterProcessorRankdedupSendersCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		cb(ctx, &observerInt64{inst: builder.ProcessorRankdedupSenders, obs: o})
 		return nil
 	}, builder.ProcessorRankdedupSenders)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorRankdedupSeriesCallback sets callback for observable ProcessorRankdedupSeries metric.
+func (builder *TelemetryBuilder) RegisterProcessorRankdedupSeriesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorRankdedupSeries, obs: o})
+		return nil
+	}, builder.ProcessorRankdedupSeries)
 	if err != nil {
 		return err
 	}
@@ -161,6 +198,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
+	builder.ProcessorRankdedupEngineRestarts, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_engine_restarts",
+		metric.WithDescription("Pages on which all counters began anew. [Development]"),
+		metric.WithUnit("{restart}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorRankdedupEngines, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_rankdedup_engines",
 		metric.WithDescription("Engines that the senders belong to. [Development]"),
@@ -185,10 +228,46 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupPages, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_rankdedup_pages",
+		metric.WithDescription("Engines' metrics pages that are remembered. [Development]"),
+		metric.WithUnit("{page}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupPointsIn, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_points_in",
+		metric.WithDescription("Metric points that arrived, by the rule of their family. [Development]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupPointsOut, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_points_out",
+		metric.WithDescription("Metric points that left, by the rule of their family. [Development]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupPointsRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_points_refused",
+		metric.WithDescription("Metric points that were not folded as their rule asks. [Development]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupRankResets, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_rank_resets",
+		metric.WithDescription("Counters of single ranks that began anew while others went on. [Development]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorRankdedupSenders, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_rankdedup_senders",
 		metric.WithDescription("Senders that are remembered, by what is known of them. [Development]"),
 		metric.WithUnit("{sender}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupSeries, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_rankdedup_series",
+		metric.WithDescription("Series that are remembered, one per rank. [Development]"),
+		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorRankdedupSpansAtOnce, err = builder.meter.Int64Counter(

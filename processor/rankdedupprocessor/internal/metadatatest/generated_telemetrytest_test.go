@@ -32,7 +32,15 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
+	require.NoError(t, tb.RegisterProcessorRankdedupPagesCallback(func(_ context.Context, observer metric.Int64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
 	require.NoError(t, tb.RegisterProcessorRankdedupSendersCallback(func(_ context.Context, observer metric.Int64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
+	require.NoError(t, tb.RegisterProcessorRankdedupSeriesCallback(func(_ context.Context, observer metric.Int64Observer) error {
 		observer.Observe(1)
 		return nil
 	}))
@@ -40,7 +48,12 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
+	tb.ProcessorRankdedupEngineRestarts.Add(context.Background(), 1)
 	tb.ProcessorRankdedupFailovers.Add(context.Background(), 1)
+	tb.ProcessorRankdedupPointsIn.Add(context.Background(), 1)
+	tb.ProcessorRankdedupPointsOut.Add(context.Background(), 1)
+	tb.ProcessorRankdedupPointsRefused.Add(context.Background(), 1)
+	tb.ProcessorRankdedupRankResets.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansAtOnce.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansEarlyRelease.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansFilled.Add(context.Background(), 1)
@@ -52,6 +65,9 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorRankdedupSpansReleased.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansResent.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansUnfolded.Add(context.Background(), 1)
+	AssertEqualProcessorRankdedupEngineRestarts(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupEngines(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -64,7 +80,25 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualProcessorRankdedupHeldSpans(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupPages(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupPointsIn(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupPointsOut(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupPointsRefused(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupRankResets(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSenders(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupSeries(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSpansAtOnce(t, testTel,
