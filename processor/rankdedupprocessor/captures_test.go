@@ -8,23 +8,22 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/capture"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
-	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/metadata"
 )
 
 const capturesDir = "../../testdata/captures/traces"
@@ -34,22 +33,46 @@ const capturesDir = "../../testdata/captures/traces"
 type running struct {
 	t        *testing.T
 	p        *tracesProcessor
-	sink     *consumertest.TracesSink
+	sink     *callSink
 	mostHeld int64
+}
+
+// inCall marks the context of a call, so that what leaves in it is told from
+// what the processor's own goroutine hands on.
+type inCall struct{}
+
+// callSink remembers which spans left in the call that brought them.
+type callSink struct {
+	consumertest.TracesSink
+	mu     sync.Mutex
+	atOnce map[pcommon.SpanID]bool
+}
+
+func newCallSink() *callSink { return &callSink{atOnce: map[pcommon.SpanID]bool{}} }
+
+func (s *callSink) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
+	if ctx.Value(inCall{}) != nil {
+		s.mu.Lock()
+		eachSpan(td, func(_ ptrace.ResourceSpans, span ptrace.Span) { s.atOnce[span.SpanID()] = true })
+		s.mu.Unlock()
+	}
+	return s.TracesSink.ConsumeTraces(ctx, td)
+}
+
+func (s *callSink) reset() {
+	s.Reset()
+	clear(s.atOnce)
 }
 
 func start(t *testing.T, cfg *Config) *running {
 	t.Helper()
-	sink := &consumertest.TracesSink{}
-	p, err := newTracesProcessor(processortest.NewNopSettings(metadata.Type), cfg, sink)
-	require.NoError(t, err)
-	require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
-	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	sink := newCallSink()
+	p, _ := startWith(t, cfg, sink)
 	return &running{t: t, p: p, sink: sink}
 }
 
 func (r *running) consume(td ptrace.Traces) {
-	require.NoError(r.t, r.p.ConsumeTraces(context.Background(), td))
+	require.NoError(r.t, r.p.ConsumeTraces(context.WithValue(context.Background(), inCall{}, true), td))
 }
 
 // stamp does what the receiver does.
@@ -138,29 +161,18 @@ func setInstance(td ptrace.Traces, id string) {
 // replay sends a capture in arrival order with its pauses, and returns the spans
 // that left in the call that brought them, by id.
 func (r *running) replay(exports []capture.Export, run uint64, as sender) map[pcommon.SpanID]bool {
-	atOnce := map[pcommon.SpanID]bool{}
 	began := time.Now()
 	for _, e := range exports {
 		time.Sleep(e.At.Sub(exports[0].At) - time.Since(began))
 		synctest.Wait()
 		td := fresh(e.Traces, run)
 		as(td, e)
-		ids := map[pcommon.SpanID]bool{}
-		eachSpan(td, func(_ ptrace.ResourceSpans, s ptrace.Span) { ids[s.SpanID()] = true })
-		seen := len(r.sink.AllTraces())
 		r.consume(td)
 		r.mostHeld = max(r.mostHeld, r.p.level(heldSpans))
-		for _, out := range r.sink.AllTraces()[seen:] {
-			eachSpan(out, func(_ ptrace.ResourceSpans, s ptrace.Span) {
-				if ids[s.SpanID()] {
-					atOnce[s.SpanID()] = true
-				}
-			})
-		}
 	}
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
-	return atOnce
+	return maps.Clone(r.sink.atOnce)
 }
 
 // tree is a set of spans by id.
@@ -296,12 +308,12 @@ func TestCaptures(t *testing.T) {
 }
 
 func replayTwice(t *testing.T, name string, exports []capture.Export) row {
-	sink := &consumertest.TracesSink{}
+	sink := newCallSink()
 	p, tel := startWith(t, createDefaultConfig().(*Config), sink)
 	r := &running{t: t, p: p, sink: sink}
 	out := row{name: name}
 	for run := range uint64(2) {
-		r.sink.Reset()
+		r.sink.reset()
 		r.mostHeld = 0
 		in := inputTree(exports, run)
 		atOnce := r.replay(exports, run, byPeer)
@@ -406,7 +418,7 @@ func TestSenders(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := start(t, createDefaultConfig().(*Config))
 					for run := range uint64(2) {
-						r.sink.Reset()
+						r.sink.reset()
 						in := inputTree(exports, run)
 						r.replay(exports, run, as)
 						time.Sleep(time.Minute)
