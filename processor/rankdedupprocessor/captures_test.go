@@ -168,6 +168,7 @@ func (r *running) replay(exports []capture.Export, run uint64, as sender) map[pc
 		td := fresh(e.Traces, run)
 		as(td, e)
 		r.consume(td)
+		synctest.Wait() // for what leaves by it on the processor's own goroutine
 		r.mostHeld = max(r.mostHeld, r.p.level(heldSpans))
 	}
 	time.Sleep(10 * time.Second)
