@@ -17,6 +17,9 @@ func (t *trace) takeSlice(now int64, sp *Span, o Origin) (Verdict, *Item) {
 	if info.Level >= 2 {
 		t.levelTwo = true
 	}
+	if info.Process == sglang.ProcessEncoder {
+		t.encoder = true
+	}
 	switch info.Process {
 	case sglang.ProcessFrontEnd, sglang.ProcessDPController, sglang.ProcessEncoder, sglang.ProcessTransfer:
 		return t.takeSingle(sp, o)

@@ -188,15 +188,29 @@ func (t *trace) checkRoots(now int64) {
 	}
 }
 
-// complete tells whether every rank's thread span of every group that showed a
-// slice has come.
+// complete tells whether a request can go: nothing of it is under way, and its
+// ranks are all known.
 func (t *trace) complete(r *request) bool {
-	threads := t.threadsOf(r.id)
-	if len(threads) == 0 || len(t.unknown) > 0 || t.inFlight > 0 {
+	if len(t.unknown) > 0 || t.inFlight > 0 {
 		return false
 	}
+	threads := t.threadsOf(r.id)
 	for _, l := range threads {
-		if len(l.items) == 0 || !l.group.Mature() {
+		if !l.group.Mature() {
+			return false
+		}
+	}
+	return t.whole(threads)
+}
+
+// whole tells whether every rank's thread span of every group that showed a
+// slice has come. An encoder's request has none.
+func (t *trace) whole(threads []*thread) bool {
+	if len(threads) == 0 {
+		return t.encoder
+	}
+	for _, l := range threads {
+		if len(l.items) == 0 {
 			return false
 		}
 		for _, rank := range l.group.Expected() {

@@ -395,7 +395,11 @@ func (t *trace) expireRequest(now int64, it *Item, pick func(Reason) Reason) {
 	case inRoot:
 		for _, r := range t.roots {
 			if r.item == it {
-				t.flush(now, r, pick(ReasonNoThread))
+				why := pick(ReasonNoThread)
+				if why == ReasonNoThread && t.whole(t.threadsOf(r.id)) {
+					why = ReasonNone // it only waited for ranks that might have come
+				}
+				t.flush(now, r, why)
 			}
 		}
 	}

@@ -35,6 +35,8 @@ type trace struct {
 	held    int
 	// levelTwo is set once a span told that the request is traced at level 2 or more.
 	levelTwo bool
+	// encoder is set once a multimodal encoder showed a slice.
+	encoder bool
 	// inFlight are passed spans that the next consumer has not yet taken.
 	inFlight int
 }
