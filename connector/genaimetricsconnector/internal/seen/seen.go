@@ -36,18 +36,16 @@ func New(window time.Duration, limit int) *Set {
 // Add remembers the key and tells whether it was new.
 func (s *Set) Add(k Key, now time.Time) bool {
 	s.turn(now)
-	if _, ok := s.current[k]; ok {
-		return false
-	}
-	if _, ok := s.former[k]; ok {
-		return false
-	}
 	if len(s.current) >= s.half {
 		s.early += int64(len(s.former))
 		s.swap(now)
 	}
+	if _, ok := s.former[k]; ok {
+		return false
+	}
+	before := len(s.current)
 	s.current[k] = struct{}{}
-	return true
+	return len(s.current) > before
 }
 
 // turn forgets what the window is over for.

@@ -15,6 +15,9 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
+// maxPath bounds Profile.path; a request has some 20 values.
+const maxPath = 48
+
 // Resource is who the series are of; empty strings where unknown.
 type Resource struct{ Namespace, Service, Instance string }
 
@@ -50,6 +53,11 @@ type Profile struct {
 	who      Resource
 	attrs    []Attr
 	slots    map[Slot]*Series
+
+	// path is the series in the order in which the latest request met them, step how
+	// far this one is: most requests go the same way, and need no map.
+	path []*Series
+	step int
 }
 
 type resourceSeries struct {
@@ -105,6 +113,7 @@ func (s *Store) Profile(who Resource, attrs []Attr) *Profile {
 		s.key = appendString(s.key, a.Value)
 	}
 	if p, ok := s.profiles[string(s.key)]; ok {
+		p.step = 0
 		return p
 	}
 	if s.live >= s.set.Max {
@@ -138,7 +147,7 @@ func (s *Store) Add(p *Profile, slot Slot, at time.Time, n int64) {
 }
 
 func (s *Store) of(p *Profile, slot Slot, at time.Time) *Series {
-	one, ok := p.slots[slot]
+	one, ok := p.find(slot)
 	switch {
 	case ok:
 	case p == s.full || s.live >= s.set.Max:
@@ -148,6 +157,26 @@ func (s *Store) of(p *Profile, slot Slot, at time.Time) *Series {
 	}
 	one.Last = at
 	return one
+}
+
+// find returns the series in the slot, if there is one.
+func (p *Profile) find(slot Slot) (*Series, bool) {
+	known := p.step < len(p.path)
+	if known && p.path[p.step].slot == slot {
+		p.step++
+		return p.path[p.step-1], true
+	}
+	one, ok := p.slots[slot]
+	switch {
+	case !ok:
+		return nil, false
+	case known:
+		p.path[p.step] = one
+	case p.step < maxPath:
+		p.path = append(p.path, one)
+	}
+	p.step = min(p.step+1, maxPath)
+	return one, true
 }
 
 // create adds a series; the profile is remembered from its first series on.
@@ -228,6 +257,7 @@ func (s *Store) Expire(now time.Time) int {
 
 func (s *Store) end(r *resourceSeries, one *Series) bool {
 	p := one.profile
+	p.path = nil
 	delete(p.slots, one.slot)
 	if len(p.slots) == 0 {
 		delete(s.profiles, p.key)
