@@ -63,11 +63,25 @@ func (o Own) Losses() map[string]float64 {
 	return bad
 }
 
-// idle are gauges that are 0 when nothing is held or queued.
-var idle = []string{"processor_rankdedup_held_spans", "processor_genai_held_roots", "exporter_queue_size"}
+// held are gauges of what only memory has, queued those of what is safe.
+var (
+	held   = []string{"processor_rankdedup_held_spans", "processor_genai_held_roots"}
+	queued = []string{"exporter_queue_size", "exporter_in_flight_requests"}
+)
 
-// Settle waits until the collector has handed on all that it holds.
+// Settle waits until the collector has handed on all that it has.
 func (c *Collector) Settle(limit time.Duration) Own {
+	c.t.Helper()
+	return c.await(limit, slices.Concat(held, queued))
+}
+
+// Drain waits until all that the collector has is in the exporter's queue.
+func (c *Collector) Drain(limit time.Duration) {
+	c.t.Helper()
+	c.await(limit, held)
+}
+
+func (c *Collector) await(limit time.Duration, zero []string) Own {
 	c.t.Helper()
 	var own Own
 	var err error
@@ -75,10 +89,10 @@ func (c *Collector) Settle(limit time.Duration) Own {
 		if own, err = c.Telemetry(); err != nil {
 			return false
 		}
-		return !slices.ContainsFunc(idle, func(name string) bool { return own[name] != 0 })
+		return !slices.ContainsFunc(zero, func(name string) bool { return own[name] != 0 })
 	})
 	require.NoError(c.t, err)
-	require.True(c.t, settled, "the collector still holds data after %s: %v", limit, own.only(idle))
+	require.True(c.t, settled, "the collector still holds data after %s: %v", limit, own.only(zero))
 	return own
 }
 

@@ -57,26 +57,25 @@ func CheckLogical(t testing.TB, in, out *Tree) {
 // CheckNoLoss: of everything that came at least one copy left.
 func CheckNoLoss(t testing.TB, in, out *Tree) {
 	t.Helper()
-	MissingFrom(t, in, in, out)
+	assert.Empty(t, Lost(in, in, out), "lost")
 }
 
-// MissingFrom does so for a part of what the engine made: all says which spans
-// are copies of each other, part is what must leave.
-func MissingFrom(t testing.TB, all, part, out *Tree) {
-	t.Helper()
+// Lost says what of a part of an engine's spans did not leave as any of its
+// copies. All the engine's spans tell which are copies of each other.
+func Lost(all, part, out *Tree) []string {
 	logical := all.Logical()
 	left := map[string]bool{}
 	for id := range out.Spans {
 		left[logical[id]] = true
 	}
-	var missing []string
+	var lost []string
 	for id := range part.Spans {
 		if !left[logical[id]] {
-			missing = append(missing, logical[id])
+			lost = append(lost, logical[id])
 		}
 	}
-	slices.Sort(missing)
-	assert.Empty(t, slices.Compact(missing), "lost")
+	slices.Sort(lost)
+	return slices.Compact(lost)
 }
 
 // CheckShape: each request has one root, one thread of the front end where it
