@@ -14,12 +14,18 @@ import (
 // pin decides which decode steps fold: those whose summary has not left. Their
 // traces stay until the batch was taken.
 func (p *genaiProcessor) pin(b *batch, now time.Time) {
+	var last *assembly.Record
 	p.eachShard(b, func(s *shard, r *assembly.Record) {
 		if r.Kind != sglang.KindSlice || r.Stage != sglang.StageDecodeLoop {
 			return
 		}
-		r.Folded = s.table.Pin(r, now)
+		if last != nil && last.Parent == r.Parent && last.Trace == r.Trace {
+			r.Folded = s.table.PinLike(r, last)
+		} else {
+			r.Folded = s.table.Pin(r, now)
+		}
 		r.TooLate = !r.Folded
+		last = r
 	})
 }
 

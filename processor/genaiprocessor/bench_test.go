@@ -74,7 +74,7 @@ func BenchmarkSteps(b *testing.B) {
 			if mode == "foreign" {
 				template.ResourceSpans().At(0).ScopeSpans().At(0).Scope().SetName("other")
 			}
-			batches := make([]ptrace.Traces, 256)
+			batches := make([]ptrace.Traces, 16) // few: as if just decoded
 			b.ReportAllocs()
 			var n uint64
 			for i := 0; b.Loop(); i++ {
@@ -112,7 +112,7 @@ func BenchmarkRoot(b *testing.B) {
 	template := plainStory(finished(10, sglang.AttrLatencyTTFT, 0.201, sglang.AttrLatencyE2E, 1.0,
 		sglang.AttrLatencyInDecode, 0.7, sglang.AttrLatencyInPrefill, 0.2, sglang.AttrLatencyInInference, 0.99)).end()
 	p := benchProcessor(b, func(c *Config) { c.MaxHeldMiB = 4096; c.MaxRequests = 10_000_000 })
-	batches := make([]ptrace.Traces, 256)
+	batches := make([]ptrace.Traces, 16) // few: as if just decoded
 	b.ReportAllocs()
 	n := uint64(0)
 	for i := 0; b.Loop(); i++ {
