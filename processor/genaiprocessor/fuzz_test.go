@@ -46,7 +46,7 @@ func FuzzConsume(f *testing.F) {
 		if err != nil || td.SpanCount() > 5000 {
 			return
 		}
-		want := distinctRoots(td)
+		want, given := distinctRoots(td), rootKeys(td)
 		sink := new(consumertest.TracesSink)
 		p, err := newProcessor(metadatatest.NewSettings(componenttest.NewTelemetry()), createDefaultConfig().(*Config), sink)
 		require.NoError(t, err)
@@ -57,7 +57,7 @@ func FuzzConsume(f *testing.F) {
 		got := 0
 		for _, root := range rootsOf(sink.AllTraces()) {
 			got++
-			checkFinite(t, root)
+			checkFinite(t, root, given)
 		}
 		require.GreaterOrEqual(t, got, want)
 	})
@@ -91,13 +91,21 @@ func distinctRoots(td ptrace.Traces) int {
 	return n
 }
 
-func checkFinite(t *testing.T, root ptrace.Span) {
-	t.Helper()
-	if text(root, sglang.AttrCompleteness) == "" {
-		return
+// rootKeys are the keys that came on roots; the others are written here.
+func rootKeys(td ptrace.Traces) map[string]bool {
+	out := map[string]bool{}
+	for _, root := range rootsOf([]ptrace.Traces{td}) {
+		for key := range root.Attributes().All() {
+			out[key] = true
+		}
 	}
+	return out
+}
+
+func checkFinite(t *testing.T, root ptrace.Span, given map[string]bool) {
+	t.Helper()
 	for key, v := range root.Attributes().All() {
-		if len(key) > 7 && key[:7] == "sglang." && v.Type() == pcommon.ValueTypeDouble {
+		if !given[key] && v.Type() == pcommon.ValueTypeDouble {
 			require.False(t, math.IsNaN(v.Double()) || math.IsInf(v.Double(), 0), key)
 		}
 	}
