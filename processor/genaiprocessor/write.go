@@ -4,6 +4,7 @@
 package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
 
 import (
+	"math"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -66,7 +67,7 @@ func orDefault(s, fallback string) string {
 
 // refused: a reported latency that no value was derived for must not stay.
 func (w *rootWriter) refused(key string) bool {
-	if w.trusted || !strings.HasPrefix(key, latencyPrefix) {
+	if !strings.HasPrefix(key, latencyPrefix) {
 		return false
 	}
 	switch key[len(latencyPrefix):] {
@@ -100,8 +101,13 @@ func (w *rootWriter) has(key string) bool {
 	return ok
 }
 
+func (w *rootWriter) hasNumber(key string) bool {
+	v, ok := w.attrs.Get(key)
+	return ok && v.Type() == pcommon.ValueTypeDouble && !math.IsNaN(v.Double()) && !math.IsInf(v.Double(), 0)
+}
+
 func (w *rootWriter) seconds(key string, v latency.Value) {
-	if v.Known && !(w.trusted && w.has(key)) {
+	if v.Known && !(w.trusted && w.hasNumber(key)) {
 		w.attrs.PutDouble(key, v.Seconds)
 	}
 }

@@ -5,6 +5,7 @@ package latency
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -113,9 +114,10 @@ func (d *deriver) e2e() {
 	}
 }
 
-// keep takes a value over that was judged before.
+// keep takes a value over that was judged before. What is no number was not
+// written by this distribution, whatever the root says.
 func (d *deriver) keep(v *Value, n Number) bool {
-	if !d.r.Trusted || !n.Given || n.Odd {
+	if !d.r.Trusted || !n.Given || n.Odd || math.IsNaN(n.Value) || math.IsInf(n.Value, 0) {
 		return false
 	}
 	*v = Value{Seconds: n.Value, Known: true}

@@ -256,6 +256,10 @@ func TestTrustedValuesStay(t *testing.T) {
 	assertSeconds(t, 0.1, r.Queue)
 	assert.Empty(t, r.Refused)
 	assert.Empty(t, r.TTFTSource, "whoever judged it wrote the source")
+
+	r = Derive(ordinary(), Reported{TTFT: given(math.NaN()), Trusted: true})
+	assertSeconds(t, 0.2, r.TTFT)
+	assertSeconds(t, 0.8, r.Decode)
 }
 
 func TestJoin(t *testing.T) {
