@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -34,6 +35,11 @@ var (
 	peerID = component.MustNewIDWithName("sglang", "peer")
 )
 
+// compressions are the core's without zstd: its decoder takes windows of
+// 512 MiB, and so a request of some bytes makes it allocate as much. Over gRPC,
+// see boundedZstd.
+var compressions = []string{"", "gzip", "zlib", "snappy", "deflate", "lz4", "x-snappy-framed"}
+
 // defaultProtocols are the core's, bounded, each there only if it is named.
 func defaultProtocols() otlpreceiver.Protocols {
 	p := otlpFactory.CreateDefaultConfig().(*otlpreceiver.Config).Protocols
@@ -42,6 +48,7 @@ func defaultProtocols() otlpreceiver.Protocols {
 	http := *p.HTTP.GetOrInsertDefault()
 	http.ServerConfig.MaxRequestBodySize = maxMessageMiB << 20
 	http.ServerConfig.ReadHeaderTimeout = headerTimeout
+	http.ServerConfig.CompressionAlgorithms = slices.Clone(compressions)
 	p.GRPC = configoptional.Default(grpc)
 	p.HTTP = configoptional.Default(http)
 	return p
