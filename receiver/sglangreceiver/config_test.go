@@ -131,7 +131,7 @@ func TestInvalidConfig(t *testing.T) {
 }
 
 // TestProtocolsAreTheCores: whatever the core's receiver takes under `protocols`
-// this one takes, with the same result but for the bounds on sizes and times.
+// this one takes, with the same result but for the bounds on sizes and times, and for zstd.
 func TestProtocolsAreTheCores(t *testing.T) {
 	for _, name := range []string{"grpc_only", "http_elsewhere", "all"} {
 		conf, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
@@ -150,6 +150,7 @@ func TestProtocolsAreTheCores(t *testing.T) {
 		if http := core.Protocols.HTTP.Get(); http != nil {
 			http.ServerConfig.MaxRequestBodySize = cfg.Protocols.HTTP.Get().ServerConfig.MaxRequestBodySize
 			http.ServerConfig.ReadHeaderTimeout = headerTimeout
+			http.ServerConfig.CompressionAlgorithms = compressions
 			assert.Equal(t, http, cfg.Protocols.HTTP.Get())
 		}
 		assert.Equal(t, core.Protocols.GRPC.HasValue(), cfg.Protocols.GRPC.HasValue())
@@ -163,6 +164,7 @@ func TestDefaultsAreSafe(t *testing.T) {
 	assert.Equal(t, "localhost:4318", cfg.Protocols.HTTP.Get().ServerConfig.NetAddr.Endpoint)
 	assert.Equal(t, maxMessageMiB, cfg.Protocols.GRPC.Get().MaxRecvMsgSizeMiB)
 	assert.EqualValues(t, maxMessageMiB<<20, cfg.Protocols.HTTP.Get().ServerConfig.MaxRequestBodySize)
+	assert.NotContains(t, cfg.Protocols.HTTP.Get().ServerConfig.CompressionAlgorithms, "zstd")
 	// A sender that has to connect again is a new peer.
 	assert.Zero(t, cfg.Protocols.HTTP.Get().ServerConfig.IdleTimeout)
 }
