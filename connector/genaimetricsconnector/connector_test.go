@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -515,7 +516,7 @@ func TestShutdownFlushes(t *testing.T) {
 // refusing is a consumer that fails or blocks until it is told otherwise.
 type refusing struct {
 	consumer.Metrics
-	err   error
+	fail  atomic.Bool
 	block bool
 }
 
@@ -524,8 +525,8 @@ func (r *refusing) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if r.err != nil {
-		return r.err
+	if r.fail.Load() {
+		return errors.New("full")
 	}
 	return r.Metrics.ConsumeMetrics(ctx, md)
 }
@@ -533,14 +534,17 @@ func (r *refusing) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error
 // TestFailingConsumer: nothing is lost, the next flush carries it.
 func TestFailingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		sink := new(consumertest.MetricsSink)
+		next := &refusing{Metrics: sink}
+		next.fail.Store(true)
+		r := newRig(t, next, nil)
 		defer r.close()
-		next := &refusing{Metrics: r.sink, err: errors.New("full")}
-		r.c.next = next
+		r.sink = sink
 		r.send(root(1, nil))
 		<-time.After(11 * time.Second)
+		synctest.Wait()
 		assert.Equal(t, int64(2), r.total("flush_failures", ""))
-		next.err = nil
+		next.fail.Store(false)
 		assert.Equal(t, uint64(1), one(t, r.flushed(), sglang.MetricTTFT).count)
 	})
 }
@@ -548,8 +552,7 @@ func TestFailingConsumer(t *testing.T) {
 // TestBlockedConsumer: spans are taken all the same, and a shutdown ends.
 func TestBlockedConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, nil)
-		r.c.next = &refusing{block: true}
+		r := newRig(t, &refusing{block: true}, nil)
 		r.send(root(1, nil))
 		<-time.After(time.Minute)
 		r.send(root(2, nil))

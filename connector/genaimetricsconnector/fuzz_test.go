@@ -22,7 +22,7 @@ func FuzzAttributes(f *testing.F) {
 	f.Add(sglang.AttrLatencyTTFT, "abort", 0.25, int64(3), uint8(0))
 	f.Add(sglang.AttrBudgetPrefix+"queue", "\xff", math.NaN(), int64(-1), uint8(1))
 	f.Add(sglang.AttrRanksSkew, "", math.Inf(1), int64(math.MaxInt64), uint8(2))
-	f.Add(sglang.AttrRetractions, "x", -0.0, int64(math.MinInt64), uint8(3))
+	f.Add(sglang.AttrRetractions, "x", math.Copysign(0, -1), int64(math.MinInt64), uint8(3))
 	f.Add(sglang.AttrLatencyInvalid, ":encoder", 1e300, int64(0), uint8(4))
 	f.Add(sglang.AttrRequestModel, "é", 5e-324, int64(0), uint8(5))
 	f.Fuzz(func(t *testing.T, key, text string, double float64, integer int64, kind uint8) {
