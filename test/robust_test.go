@@ -6,14 +6,20 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/otelcol-sglang/otelcol-sglang/internal/capture"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/test/internal/collector"
 	"github.com/otelcol-sglang/otelcol-sglang/test/internal/sdk"
 	"github.com/otelcol-sglang/otelcol-sglang/test/internal/sender"
 	"github.com/otelcol-sglang/otelcol-sglang/test/internal/sink"
@@ -82,6 +88,7 @@ func TestKilledSender(t *testing.T) {
 // traffic is engines that send until they are told to stop.
 type traffic struct {
 	engines []*sender.Engine
+	over    atomic.Bool
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -98,25 +105,30 @@ func startTraffic(t *testing.T, endpoint string) *traffic {
 		e := sender.New(t, endpoint, name)
 		tr.engines = append(tr.engines, e)
 		tr.done.Go(func() {
-			for ctx.Err() == nil {
-				if e.Play(ctx, rand.Uint64()) > 0 {
-					return
-				}
+			for !tr.over.Load() && e.Play(ctx, rand.Uint64()) == 0 {
+				continue
 			}
 		})
 	}
-	t.Cleanup(tr.stop)
+	t.Cleanup(tr.cut)
 	return tr
 }
 
-func (tr *traffic) stop() {
+// finish lets the engines finish the requests that are under way.
+func (tr *traffic) finish() {
+	tr.over.Store(true)
+	tr.done.Wait()
+}
+
+// cut ends the engines at once, in the middle of requests and exports.
+func (tr *traffic) cut() {
+	tr.over.Store(true)
 	tr.cancel()
 	tr.done.Wait()
 }
 
-// lost is what was acknowledged and is not at the sink.
-func (tr *traffic) lost(backend *sink.Sink) []string {
-	out := spans.TreeOf(backend.Traces()...)
+// lost is what was acknowledged and has not left.
+func (tr *traffic) lost(out *spans.Tree) []string {
 	var lost []string
 	for _, e := range tr.engines {
 		lost = append(lost, spans.Lost(e.Made(), e.Acknowledged(), out)...)
@@ -132,50 +144,102 @@ func (tr *traffic) acknowledged() int {
 	return count
 }
 
-// TestTerminate: what was acknowledged before the end has left after it.
+// until waits until so many spans were acknowledged.
+func (tr *traffic) until(t *testing.T, count int) *traffic {
+	t.Helper()
+	require.True(t, tool.Until(outLimit, func() bool { return tr.acknowledged() >= count }))
+	return tr
+}
+
+// TestTerminate: what was acknowledged before SIGTERM has left after the end, to
+// the file of quickstart.yaml, or waits on disk, in the queue of agent.yaml.
 func TestTerminate(t *testing.T) {
-	t.Parallel()
-	backend := sink.Start(t)
-	c := agent(t, backend, keepSteps)
-	tr := startTraffic(t, c.GRPC)
 	const enough = 5000
-	require.True(t, tool.Until(outLimit, func() bool { return backend.Count() >= enough }))
-	c.Terminate()
-	start := time.Now()
-	c.WaitStopped()
-	took := time.Since(start)
-	tr.stop()
-	assert.Empty(t, tr.lost(backend))
-	t.Logf("%d spans acknowledged, %d left; the end took %s", tr.acknowledged(), backend.Count(), took)
+	t.Run("quickstart", func(t *testing.T) {
+		t.Parallel()
+		c := collector.Start(t, collector.Options{Config: "quickstart.yaml", Overlay: keepSteps})
+		tr := startTraffic(t, c.GRPC).until(t, enough)
+		c.Stop()
+		tr.finish()
+		out := spans.TreeOf(written(t, c)...)
+		assert.Empty(t, tr.lost(out), "%d spans were acknowledged, %d left", tr.acknowledged(), len(out.Spans))
+	})
+	t.Run("agent", func(t *testing.T) {
+		t.Parallel()
+		backend := sink.Start(t)
+		c := agent(t, backend, keepSteps)
+		tr := startTraffic(t, c.GRPC).until(t, enough)
+		c.Stop()
+		tr.finish()
+		c.Run()
+		c.Settle(outLimit)
+		out := spans.TreeOf(backend.Traces()...)
+		assert.Empty(t, tr.lost(out), "%d spans were acknowledged, %d left", tr.acknowledged(), len(out.Spans))
+	})
+}
+
+// written reads what quickstart.yaml's file exporter wrote.
+func written(t *testing.T, c *collector.Collector) []ptrace.Traces {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(c.Dir, "traces*.jsonl"))
+	require.NoError(t, err)
+	var all []ptrace.Traces
+	for _, name := range files {
+		f, err := os.Open(name)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, capture.ReadTraces(f, func(td ptrace.Traces) error {
+			all = append(all, td)
+			return nil
+		}))
+	}
+	return all
 }
 
 // TestOutage: the backend is away for a while, in which the collector is
 // restarted and, once its parts have handed on what they held, killed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
+	const enough = 2000
 	backend := sink.New(t)
 	c := agent(t, backend, keepSteps)
-	send := func() *traffic {
-		tr := startTraffic(t, c.GRPC)
-		require.True(t, tool.Until(outLimit, func() bool { return tr.acknowledged() > 2000 }))
-		return tr
-	}
-	first := send()
+	first := startTraffic(t, c.GRPC).until(t, enough)
 	c.Stop()
-	first.stop()
-	require.Zero(t, backend.Count())
+	first.finish()
 	c.Run()
-	second := send()
-	second.stop()
+	second := startTraffic(t, c.GRPC).until(t, enough)
+	second.finish()
 	c.Drain(outLimit)
 	c.Kill()
+	require.Zero(t, backend.Count())
 	c.Run()
 	backend.Start()
-	third := send()
-	third.stop()
+	third := startTraffic(t, c.GRPC).until(t, enough)
+	third.finish()
 	c.Settle(outLimit)
-	assert.Empty(t, first.lost(backend), "before the restart")
-	assert.Empty(t, second.lost(backend), "before the kill")
-	assert.Empty(t, third.lost(backend), "after")
-	t.Logf("%d + %d + %d spans acknowledged, %d left", first.acknowledged(), second.acknowledged(), third.acknowledged(), backend.Count())
+	out := spans.TreeOf(backend.Traces()...)
+	assert.Empty(t, first.lost(out), "before the restart")
+	assert.Empty(t, second.lost(out), "before the kill")
+	assert.Empty(t, third.lost(out), "after")
+}
+
+// TestCutOff: engines end in the middle of requests. What they had sent leaves
+// within the processors' waits, and nothing stays behind.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	const times, enough = 5, 1000
+	backend := sink.Start(t)
+	c := agent(t, backend, keepSteps)
+	var all []*traffic
+	for range times {
+		tr := startTraffic(t, c.GRPC).until(t, enough)
+		tr.cut()
+		all = append(all, tr)
+	}
+	own := c.Settle(outLimit)
+	assert.Empty(t, own.Losses())
+	out := spans.TreeOf(backend.Traces()...)
+	for _, tr := range all {
+		assert.Empty(t, tr.lost(out))
+	}
 }
