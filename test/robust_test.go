@@ -243,3 +243,21 @@ func TestCutOff(t *testing.T) {
 		assert.Empty(t, tr.lost(out))
 	}
 }
+
+// TestVanished: all of an engine's processes end before the rank whose copies
+// are kept has sent anything of a request. What the others had sent leaves.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	const name = "traces-unified-tp4-level3"
+	backend := sink.Start(t)
+	c := agent(t, backend, keepSteps)
+	e := sender.New(t, c.GRPC, name)
+	require.Zero(t, e.Play(context.Background(), rand.Uint64()))
+	kept := lowestRank(t, name)
+	require.Zero(t, e.PlaySome(context.Background(), rand.Uint64(), func(peer string, s spans.Span) bool {
+		return peer != kept && s.Kind == sglang.KindSlice
+	}))
+	own := c.Settle(outLimit)
+	assert.Empty(t, own.Losses())
+	assert.Empty(t, spans.Lost(e.Made(), e.Acknowledged(), spans.TreeOf(backend.Traces()...)))
+}

@@ -96,25 +96,46 @@ func New(t testing.TB, endpoint, name string) *Engine {
 // Play sends one run in the recorded order, as fast as it is taken, and gives up
 // what is not. It returns the number of exports that were not taken.
 func (e *Engine) Play(ctx context.Context, salt uint64) (failed int) {
+	return e.PlaySome(ctx, salt, func(string, spans.Span) bool { return true })
+}
+
+// PlaySome leaves out what a process (its peer) made and does not send.
+func (e *Engine) PlaySome(ctx context.Context, salt uint64, sent func(peer string, s spans.Span) bool) (failed int) {
 	const timeout = 10 * time.Second
 	now := pcommon.NewTimestampFromTime(time.Now())
 	first := Earliest(e.exports)
 	for _, x := range e.exports {
 		td := Salted(x.Traces, salt)
 		shift(td, now-first)
+		e.note(&e.made, td)
+		td = only(td, x.Peer, sent)
 		call, cancel := context.WithTimeout(ctx, timeout)
 		_, err := e.clients[x.Peer].Export(call, ptraceotlp.NewExportRequestFromTraces(td))
 		cancel()
-		e.mu.Lock()
-		e.made = append(e.made, td)
-		if err == nil {
-			e.acknowledged = append(e.acknowledged, td)
-		} else {
+		if err != nil {
 			failed++
+			continue
 		}
-		e.mu.Unlock()
+		e.note(&e.acknowledged, td)
 	}
 	return failed
+}
+
+func (e *Engine) note(in *[]ptrace.Traces, td ptrace.Traces) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	*in = append(*in, td)
+}
+
+func only(from ptrace.Traces, peer string, sent func(string, spans.Span) bool) ptrace.Traces {
+	td := ptrace.NewTraces()
+	from.CopyTo(td)
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			ss.Spans().RemoveIf(func(s ptrace.Span) bool { return !sent(peer, spans.Of(s, rs.Resource())) })
+		}
+	}
+	return td
 }
 
 // Made is all that the engine's processes made so far.

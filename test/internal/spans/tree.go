@@ -29,6 +29,9 @@ type Span struct {
 	Kind     sglang.SpanKind
 }
 
+// Of tells what a span is.
+func Of(s ptrace.Span, from pcommon.Resource) Span { return Span{s, from, sglang.KindOf(s)} }
+
 // ID is the span's.
 func (s Span) ID() ID { return ID{s.TraceID(), s.SpanID()} }
 
@@ -73,7 +76,7 @@ func All(td ptrace.Traces) iter.Seq[Span] {
 		for _, rs := range td.ResourceSpans().All() {
 			for _, ss := range rs.ScopeSpans().All() {
 				for _, s := range ss.Spans().All() {
-					if !yield(Span{s, rs.Resource(), sglang.KindOf(s)}) {
+					if !yield(Of(s, rs.Resource())) {
 						return
 					}
 				}
