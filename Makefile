@@ -40,7 +40,7 @@ race:
 ## e2e: the built binary with Python OpenTelemetry SDKs and Prometheus (python3-venv, prometheus)
 .PHONY: e2e
 e2e: build test/.venv/ready
-	cd test && $(GO) test -count=1 -timeout 20m ./...
+	cd test && $(GO) test -count=1 -timeout 15m -v ./...
 
 # Where Python is missing the tests that need it say so, and fail if CI is set.
 test/.venv/ready: test/requirements.txt
