@@ -37,28 +37,34 @@ func renumber(span ptrace.Span, n *uint64) {
 	span.SetSpanID(id)
 }
 
-// BenchmarkRequest is one finished request: a root with 7 stages.
+// BenchmarkRequest is the cost of one finished request, a root with 7 stages, in
+// batches of some.
 func BenchmarkRequest(b *testing.B) {
 	for _, kind := range []string{histogramExplicit, histogramExponential} {
-		b.Run(kind, func(b *testing.B) {
-			c, n := benchConnector(b, func(c *Config) { c.Histogram = kind }), uint64(0)
-			td := root(1, nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				renumber(spanOf(td), &n)
-				_ = c.ConsumeTraces(context.Background(), td)
-			}
-		})
-	}
-	b.Run("overflowing", func(b *testing.B) {
-		c, n := benchConnector(b, func(c *Config) { c.MaxSeries = 1 }), uint64(0)
-		td := root(1, nil)
-		b.ReportAllocs()
-		for b.Loop() {
-			renumber(spanOf(td), &n)
-			_ = c.ConsumeTraces(context.Background(), td)
+		for _, size := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("%s/%d_roots", kind, size), func(b *testing.B) {
+				benchRoots(b, size, func(c *Config) { c.Histogram = kind })
+			})
 		}
-	})
+	}
+	b.Run("overflowing/16_roots", func(b *testing.B) { benchRoots(b, 16, func(c *Config) { c.MaxSeries = 1 }) })
+}
+
+func benchRoots(b *testing.B, size int, change func(*Config)) {
+	c, n := benchConnector(b, change), uint64(0)
+	td := root(1, nil)
+	spans := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
+	for range size - 1 {
+		spans.At(0).CopyTo(spans.AppendEmpty())
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range size {
+			renumber(spans.At(i), &n)
+		}
+		_ = c.ConsumeTraces(context.Background(), td)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/request")
 }
 
 // BenchmarkOtherSpan is a span that is none of the connector's business.

@@ -74,7 +74,7 @@ func (r *reading) read(attrs pcommon.Map) {
 	r.reset()
 	for key, v := range attrs.All() {
 		switch {
-		case strings.HasPrefix(key, "gen_ai."):
+		case key != "" && key[0] == 'g':
 			r.readGenAI(key, v)
 		case strings.HasPrefix(key, sglang.AttrBudgetPrefix):
 			r.judged = true
@@ -151,7 +151,7 @@ func (r *reading) readStage(key string, v pcommon.Value) {
 		return
 	}
 	seconds := r.seconds(key, v, true)
-	if name := series.Clean(key[len(sglang.AttrBudgetPrefix):]); name != "" && !math.IsNaN(seconds) {
+	if name := series.Cut(key[len(sglang.AttrBudgetPrefix):]); name != "" && !math.IsNaN(seconds) {
 		r.stages = append(r.stages, stage{name: name, seconds: seconds})
 	}
 }
@@ -160,7 +160,7 @@ func text(v pcommon.Value) string {
 	if v.Type() != pcommon.ValueTypeStr {
 		return ""
 	}
-	return series.Clean(v.Str())
+	return series.Cut(v.Str())
 }
 
 // seconds returns NaN for what is no duration.
@@ -254,7 +254,7 @@ func textOf(attrs pcommon.Map, key string) string {
 	if !ok {
 		return ""
 	}
-	return series.Clean(v.AsString())
+	return series.Cut(v.AsString())
 }
 
 func isUUID(s string) bool {

@@ -4,7 +4,10 @@
 // Package seen remembers, in bounded memory, which spans were counted.
 package seen // import "github.com/otelcol-sglang/otelcol-sglang/connector/genaimetricsconnector/internal/seen"
 
-import "time"
+import (
+	"hash/maphash"
+	"time"
+)
 
 // Key is a span: its trace id and its span id.
 type Key struct {
@@ -17,10 +20,14 @@ type Key struct {
 //
 // It has two halves. A key goes into the current one; when the window is over or
 // the half is full, the current half becomes the former and the former is forgotten.
+//
+// Kept are 64-bit hashes with a random seed: among 200 000 keys a new one is taken
+// for a known one with a probability of 10^-14.
 type Set struct {
+	seed            maphash.Seed
 	window          time.Duration
 	half            int
-	current, former map[Key]struct{}
+	current, former map[uint64]struct{}
 	since           time.Time
 	early           int64
 }
@@ -28,8 +35,8 @@ type Set struct {
 // New returns a set of at most limit keys.
 func New(window time.Duration, limit int) *Set {
 	return &Set{
-		window: window, half: max(limit/2, 1),
-		current: make(map[Key]struct{}), former: make(map[Key]struct{}),
+		seed: maphash.MakeSeed(), window: window, half: max(limit/2, 1),
+		current: make(map[uint64]struct{}), former: make(map[uint64]struct{}),
 	}
 }
 
@@ -40,12 +47,20 @@ func (s *Set) Add(k Key, now time.Time) bool {
 		s.early += int64(len(s.former))
 		s.swap(now)
 	}
-	if _, ok := s.former[k]; ok {
+	hash := s.hash(k)
+	if _, ok := s.former[hash]; ok {
 		return false
 	}
 	before := len(s.current)
-	s.current[k] = struct{}{}
+	s.current[hash] = struct{}{}
 	return len(s.current) > before
+}
+
+func (s *Set) hash(k Key) uint64 {
+	var b [len(k.Trace) + len(k.Span)]byte
+	copy(b[:], k.Trace[:])
+	copy(b[len(k.Trace):], k.Span[:])
+	return maphash.Bytes(s.seed, b[:])
 }
 
 // turn forgets what the window is over for.

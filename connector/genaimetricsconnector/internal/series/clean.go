@@ -8,17 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// maxValue bounds an attribute's value, in bytes.
-const maxValue = 256
+const (
+	// maxValue bounds an attribute's value, in bytes.
+	maxValue = 256
+	// maxRaw bounds what is looked at of one.
+	maxRaw = 4 * maxValue
+)
 
-// Clean makes a text fit to be an attribute's value: one invalid or endless text
-// would make the whole page of an exporter fail, or hold its memory. It does not
-// allocate where nothing is to be done.
-func Clean(text string) string {
+// Cut shortens a text to what this package looks at.
+func Cut(text string) string { return text[:min(len(text), maxRaw)] }
+
+// clean makes a text fit to be an attribute's value: one invalid or endless text
+// would make the whole page of an exporter fail, or hold its memory.
+func clean(text string) string {
 	if len(text) <= maxValue && utf8.ValidString(text) {
 		return text
 	}
-	text = strings.ToValidUTF8(text[:min(len(text), 4*maxValue)], "\uFFFD")
+	text = strings.ToValidUTF8(Cut(text), "\uFFFD")
 	if len(text) <= maxValue {
 		return text
 	}

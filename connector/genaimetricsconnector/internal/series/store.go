@@ -54,8 +54,8 @@ type Profile struct {
 	attrs    []Attr
 	slots    map[Slot]*Series
 
-	// path is the series in the order in which the latest request met them, step how
-	// far this one is: most requests go the same way, and need no map.
+	// path is the series in the order in which requests met them, step how far this
+	// one is: requests go much the same way, and few steps need the map.
 	path []*Series
 	step int
 }
@@ -86,8 +86,10 @@ type Store struct {
 	overflow *resourceSeries
 	full     *Profile
 	live     int
-	key      []byte
-	spilled  [MetricCount]int64
+	// key and clean are room to work in.
+	key     []byte
+	clean   []Attr
+	spilled [MetricCount]int64
 }
 
 // NewStore returns an empty store.
@@ -102,24 +104,30 @@ func NewStore(set Settings) *Store {
 }
 
 // Profile finds or makes the profile of a kind of request. Attributes with an
-// empty value are as good as absent; their order matters. Where there is no room
-// for another series the profile is one that has none.
+// empty value are as good as absent; their order matters. Values may be any text.
+// Where there is no room for another series the profile is one that has none.
 func (s *Store) Profile(who Resource, attrs []Attr) *Profile {
-	s.key = appendString(s.key[:0], who.Namespace)
-	s.key = appendString(s.key, who.Service)
-	s.key = appendString(s.key, who.Instance)
-	for _, a := range attrs {
-		s.key = appendString(s.key, a.Key)
-		s.key = appendString(s.key, a.Value)
+	// What is known is clean, so what is known as it stands needs no cleaning.
+	if p, ok := s.known(who, attrs); ok {
+		return p
 	}
-	if p, ok := s.profiles[string(s.key)]; ok {
-		p.step = 0
+	who = Resource{Namespace: clean(who.Namespace), Service: clean(who.Service), Instance: clean(who.Instance)}
+	s.clean = s.clean[:0]
+	for _, a := range attrs {
+		s.clean = append(s.clean, Attr{Key: a.Key, Value: clean(a.Value)})
+	}
+	if p, ok := s.known(who, s.clean); ok {
 		return p
 	}
 	if s.live >= s.set.Max {
 		return s.full
 	}
-	p := &Profile{key: string(s.key), slots: make(map[Slot]*Series)}
+	return newProfile(string(s.key), who, s.clean)
+}
+
+// newProfile keeps copies: the texts are parts of a batch of spans.
+func newProfile(key string, who Resource, attrs []Attr) *Profile {
+	p := &Profile{key: key, slots: make(map[Slot]*Series)}
 	p.who = Resource{
 		Namespace: strings.Clone(who.Namespace), Service: strings.Clone(who.Service), Instance: strings.Clone(who.Instance),
 	}
@@ -129,6 +137,21 @@ func (s *Store) Profile(who Resource, attrs []Attr) *Profile {
 		}
 	}
 	return p
+}
+
+func (s *Store) known(who Resource, attrs []Attr) (*Profile, bool) {
+	s.key = appendString(s.key[:0], who.Namespace)
+	s.key = appendString(s.key, who.Service)
+	s.key = appendString(s.key, who.Instance)
+	for _, a := range attrs {
+		s.key = appendString(s.key, a.Key)
+		s.key = appendString(s.key, a.Value)
+	}
+	p, ok := s.profiles[string(s.key)]
+	if ok {
+		p.step = 0
+	}
+	return p, ok
 }
 
 // appendString writes the length first: no two lists of strings are written alike.
@@ -147,9 +170,9 @@ func (s *Store) Add(p *Profile, slot Slot, at time.Time, n int64) {
 }
 
 func (s *Store) of(p *Profile, slot Slot, at time.Time) *Series {
-	one, ok := p.find(slot)
+	one, slot := p.find(slot)
 	switch {
-	case ok:
+	case one != nil:
 	case p == s.full || s.live >= s.set.Max:
 		one = s.overflowOf(slot.Metric, at)
 	default:
@@ -159,24 +182,22 @@ func (s *Store) of(p *Profile, slot Slot, at time.Time) *Series {
 	return one
 }
 
-// find returns the series in the slot, if there is one.
-func (p *Profile) find(slot Slot) (*Series, bool) {
-	known := p.step < len(p.path)
-	if known && p.path[p.step].slot == slot {
+// find returns the series in the slot, if there is one, and the slot with a clean
+// variant and role.
+func (p *Profile) find(slot Slot) (*Series, Slot) {
+	for i := p.step; i < len(p.path); i++ {
+		if p.path[i].slot == slot {
+			p.step = i + 1
+			return p.path[i], slot
+		}
+	}
+	slot.Variant, slot.Role = clean(slot.Variant), clean(slot.Role)
+	one := p.slots[slot]
+	if one != nil && len(p.path) < maxPath {
+		p.path = slices.Insert(p.path, p.step, one)
 		p.step++
-		return p.path[p.step-1], true
 	}
-	one, ok := p.slots[slot]
-	switch {
-	case !ok:
-		return nil, false
-	case known:
-		p.path[p.step] = one
-	case p.step < maxPath:
-		p.path = append(p.path, one)
-	}
-	p.step = min(p.step+1, maxPath)
-	return one, true
+	return one, slot
 }
 
 // create adds a series; the profile is remembered from its first series on.
@@ -257,7 +278,7 @@ func (s *Store) Expire(now time.Time) int {
 
 func (s *Store) end(r *resourceSeries, one *Series) bool {
 	p := one.profile
-	p.path = nil
+	p.path, p.step = nil, 0
 	delete(p.slots, one.slot)
 	if len(p.slots) == 0 {
 		delete(s.profiles, p.key)

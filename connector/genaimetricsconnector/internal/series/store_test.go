@@ -168,12 +168,40 @@ func TestBoundsBeginAsAdvisedAndGoOn(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
-	assert.Equal(t, "llama", Clean("llama"))
-	assert.Equal(t, "a\uFFFDb", Clean("a\xffb"))
-	long := Clean(strings.Repeat("é", 1<<20))
+	assert.Equal(t, "llama", clean("llama"))
+	assert.Equal(t, "a\uFFFDb", clean("a\xffb"))
+	long := clean(strings.Repeat("é", 1<<20))
 	assert.True(t, utf8.ValidString(long))
 	assert.LessOrEqual(t, len(long), maxValue)
-	assert.Zero(t, testing.AllocsPerRun(10, func() { Clean("meta-llama/Llama-3.1-8B-Instruct") }))
+	assert.Len(t, Cut(strings.Repeat("x", 1<<20)), maxRaw)
+}
+
+// TestCleanedAlike: texts that are alike once they are clean are one series.
+func TestCleanedAlike(t *testing.T) {
+	s := newStore(100)
+	for _, text := range []string{"a\xff", "a\xfe", "a\uFFFD"} {
+		p := s.Profile(Resource{Service: text}, model(text))
+		s.Observe(p, Slot{Metric: StageDuration, Variant: text, Role: text}, start, histogram.Exemplar{Value: 1})
+	}
+	assert.Equal(t, totals{series: 1, count: 3, sum: 3}, totalsOf(s))
+}
+
+func TestKnownSeriesCostNothing(t *testing.T) {
+	s := newStore(100)
+	attrs := model("meta-llama/Llama-3.1-8B-Instruct")
+	ways := [][]string{{"queue", "prefill", "decode"}, {"queue", "decode"}, {"decode", "retract_wait", "prefill"}}
+	n := 0
+	observe := func() {
+		n++
+		p := s.Profile(Resource{Service: "sglang"}, attrs)
+		for _, stage := range ways[n%len(ways)] {
+			s.Observe(p, Slot{Metric: StageDuration, Variant: stage}, start, histogram.Exemplar{Value: 1})
+		}
+	}
+	for range 200 {
+		observe()
+	}
+	assert.Zero(t, testing.AllocsPerRun(100, observe))
 }
 
 // TestProperty: whatever comes in whatever order, what is in the series and in the
