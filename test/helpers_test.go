@@ -81,18 +81,18 @@ func await(t *testing.T, c *collector.Collector, s *sink.Sink, count int) (*span
 	return spans.TreeOf(s.Traces()...), own
 }
 
-// checkRanks: ranks are on the resources, and the senders' marks are not.
+// checkRanks: ranks are on the resources, in place of the senders' marks.
 func checkRanks(t *testing.T, out *spans.Tree) {
 	t.Helper()
 	for _, s := range out.Spans {
-		_, marked := s.Resource.Attributes().Get(sglang.AttrExporterPeer)
-		assert.False(t, marked, "%s still says who sent it", s.Name())
 		thread, ok := out.ThreadOf(s)
 		if !ok || thread.Thread().Ranks.TP == sglang.NoRank {
 			continue
 		}
 		rank, _ := s.Resource.Attributes().Get(sglang.AttrResourceTPRank)
 		assert.Equal(t, pcommon.NewValueInt(int64(thread.Thread().Ranks.TP)), rank, "tp rank of %s", s.Name())
+		_, marked := s.Resource.Attributes().Get(sglang.AttrExporterPeer)
+		assert.False(t, marked, "%s still says who sent it", s.Name())
 		engine, _ := s.Resource.Attributes().Get(sglang.AttrEngineID)
 		assert.NotEmpty(t, engine.AsString(), "engine of %s", s.Name())
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // pageLimit is how long a page may take through the collector into Prometheus.
-const pageLimit = 20 * time.Second
+const pageLimit = 30 * time.Second
 
 // pages are engines that differ in what their pages show.
 var pages = []string{
@@ -80,7 +80,7 @@ func startFleet(t *testing.T, names ...string) *fleet {
 	overlay := "receivers: {sglang: {collection_interval: 500ms, engines: ["
 	for _, name := range names {
 		f.engines[name] = engine.Start(t, engine.Page(t, name+".t0"))
-		overlay += fmt.Sprintf("{endpoint: 'http://%s'},", f.engines[name].Address)
+		overlay += fmt.Sprintf("{endpoint: 'http://%s', timeout: 10s},", f.engines[name].Address)
 	}
 	overlay += "]}}\n"
 	f.collector = collector.Start(t, collector.Options{
@@ -107,7 +107,7 @@ func (f *fleet) seen(t *testing.T) {
 		before := e.Scrapes()
 		require.True(t, tool.Until(pageLimit, func() bool { return e.Scrapes() >= before+2 }), "the engine is not scraped")
 	}
-	const scrapes = `max(count_over_time(up{job="otelcol-sglang"}[1h]))`
+	const scrapes = `max(sum_over_time(up{job="otelcol-sglang"}[1h]))`
 	first := f.prometheus.Query(scrapes)
 	before := 0.0
 	if len(first) == 1 {

@@ -29,7 +29,7 @@ const (
 
 // config is the scrape job that the READMEs ask for.
 const config = `
-global: {scrape_interval: 1s, scrape_timeout: 1s}
+global: {scrape_interval: 2s, scrape_timeout: 2s}
 scrape_configs:
   - job_name: otelcol-sglang
     honor_labels: true

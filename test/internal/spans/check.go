@@ -54,7 +54,7 @@ func CheckLogical(t testing.TB, in, out *Tree) {
 	CheckNoLoss(t, in, out)
 }
 
-// CheckNoLoss: of everything that came at least one copy left.
+// CheckNoLoss says where nothing of what came left, as no copy.
 func CheckNoLoss(t testing.TB, in, out *Tree) {
 	t.Helper()
 	assert.Empty(t, Lost(in, in, out), "lost")
@@ -78,7 +78,7 @@ func Lost(all, part, out *Tree) []string {
 	return slices.Compact(lost)
 }
 
-// CheckShape: each request has one root, one thread of the front end where it
+// CheckShape says where not each request has one root, one thread of the front end where it
 // had one, and one thread for each place.
 func CheckShape(t testing.TB, in, out *Tree) {
 	t.Helper()

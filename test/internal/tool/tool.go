@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -54,11 +55,18 @@ func Python(t testing.TB) string {
 // question and the use.
 const lowestPort, highestPort = 20000, 30000
 
-// FreePort returns a port of localhost that nothing listens on.
+// given are the ports that this process has handed out; a test may listen on
+// its port much later.
+var given sync.Map
+
+// FreePort returns a port of localhost that nothing listens on, each one once.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", Address(port))
 		if err == nil {
 			if err := l.Close(); err != nil {
