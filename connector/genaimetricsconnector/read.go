@@ -129,6 +129,8 @@ func (r *reading) readOther(key string, v pcommon.Value) {
 		r.retractions = r.count(key, v)
 	case sglang.AttrHealthCheck:
 		r.health = v.Type() == pcommon.ValueTypeBool && v.Bool()
+	case sglang.AttrEncoder:
+		r.encoder = r.encoder || v.Type() == pcommon.ValueTypeBool && v.Bool()
 	case sglang.AttrLatencyInvalid:
 		r.encoder = r.encoder || namesEncoder(v)
 	}

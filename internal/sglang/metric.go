@@ -29,6 +29,9 @@ const (
 	AttrCollectorID = "sglang.collector.id"
 )
 
-// RefusedEncoder ends an entry of AttrLatencyInvalid on the root of a multimodal
-// encoder's work: such a root is a part of another root's request.
+// AttrEncoder is true on the root of a multimodal encoder's work: it is a part of
+// another root's request.
+const AttrEncoder = "sglang.request.encoder"
+
+// RefusedEncoder ends an entry of AttrLatencyInvalid on such a root too.
 const RefusedEncoder = ":encoder"
