@@ -35,7 +35,7 @@ test:
 ## race: the same under the race detector (gcc)
 .PHONY: race
 race:
-	@$(call need,gcc); set -x; CGO_ENABLED=1 $(GO) test -race ./...
+	@$(call need,gcc); set -x; CGO_ENABLED=1 $(GO) test -race -short ./...
 
 ## e2e: the built binary with Python OpenTelemetry SDKs and Prometheus (python3-venv, prometheus)
 .PHONY: e2e
@@ -51,7 +51,7 @@ test/.venv/ready: test/requirements.txt
 ## bench: benchmarks of the components
 .PHONY: bench
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/...
+	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/... ./connector/...
 
 ## lint: golangci-lint with .golangci.yaml
 .PHONY: lint

@@ -231,10 +231,10 @@ const (
 // Metrics that this distribution derives from the ranks' series; LabelFamily names
 // the family they are about.
 const (
-	// MetricRanksSkew is the largest value over the ranks less the smallest.
-	MetricRanksSkew = "sglang.ranks.skew"
-	// MetricRanksSkewRank is the tp_rank that has the largest value.
-	MetricRanksSkewRank = "sglang.ranks.skew_rank"
+	// MetricSeriesSkew is the largest value over the ranks less the smallest.
+	MetricSeriesSkew = "sglang.series.skew"
+	// MetricSeriesSkewRank is the tp_rank that has the largest value.
+	MetricSeriesSkewRank = "sglang.series.skew_rank"
 	LabelFamily         = "family"
 )
 

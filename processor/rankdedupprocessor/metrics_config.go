@@ -23,7 +23,7 @@ type MetricsConfig struct {
 	// rank whose value it is, of a sum those of its lowest rank. A series then
 	// changes its labels when another rank takes over.
 	KeepRankLabels bool `mapstructure:"keep_rank_labels"`
-	// Skew adds sglang.ranks.skew and sglang.ranks.skew_rank for the families in
+	// Skew adds sglang.series.skew and sglang.series.skew_rank for the families in
 	// which a straggling rank shows.
 	Skew bool `mapstructure:"skew"`
 	// MaxSeries bounds the series that are remembered, one per rank. What is beyond

@@ -445,7 +445,7 @@ func TestSkew(t *testing.T) {
 	out := linesOf(r.fold(capturedPage(t, "metrics-tp4-all-schedulers.t2", 2)))
 	families := map[string]bool{}
 	for _, l := range out {
-		if l.family != sglang.MetricRanksSkew {
+		if l.family != sglang.MetricSeriesSkew {
 			continue
 		}
 		families[l.labels[sglang.LabelFamily]] = true
@@ -457,7 +457,7 @@ func TestSkew(t *testing.T) {
 	}
 	rest := out[:0]
 	for _, l := range out {
-		if !strings.HasPrefix(l.family, "sglang.ranks.") {
+		if !strings.HasPrefix(l.family, "sglang.series.") {
 			rest = append(rest, l)
 		}
 	}
@@ -474,8 +474,8 @@ func TestSkewOfAStraggler(t *testing.T) {
 	shown(t, r, 1, fmt.Sprintf(page, 10., 10., 12.))
 	assert.Equal(t, []string{
 		`sglang:forward_execution_seconds_total,category="decode" 14`,
-		`sglang.ranks.skew,category="decode",family="sglang:forward_execution_seconds_total" 1.5`,
-		`sglang.ranks.skew_rank,category="decode",family="sglang:forward_execution_seconds_total" 1`,
+		`sglang.series.skew,category="decode",family="sglang:forward_execution_seconds_total" 1.5`,
+		`sglang.series.skew_rank,category="decode",family="sglang:forward_execution_seconds_total" 1`,
 	}, shown(t, r, 2, fmt.Sprintf(page, 12., 13.5, 14.)))
 }
 

@@ -169,7 +169,7 @@ func checkSound(t require.TestingT, md pmetric.Metrics) (n int) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				if m.Name() != sglang.MetricRanksSkew && m.Name() != sglang.MetricRanksSkewRank {
+				if m.Name() != sglang.MetricSeriesSkew && m.Name() != sglang.MetricSeriesSkewRank {
 					n += pointCount(m)
 				}
 				if m.Type() != pmetric.MetricTypeHistogram {

@@ -45,10 +45,10 @@ func (s *skewMetrics) make() {
 		return
 	}
 	s.made, s.width, s.rank = true, pmetric.NewMetric(), pmetric.NewMetric()
-	s.width.SetName(sglang.MetricRanksSkew)
+	s.width.SetName(sglang.MetricSeriesSkew)
 	s.width.SetDescription("Largest value over the tensor-parallel ranks less the smallest, in the family's unit.")
 	s.width.SetEmptyGauge()
-	s.rank.SetName(sglang.MetricRanksSkewRank)
+	s.rank.SetName(sglang.MetricSeriesSkewRank)
 	s.rank.SetDescription("The tensor-parallel rank with the largest value.")
 	s.rank.SetEmptyGauge()
 }
