@@ -57,6 +57,7 @@ bench:
 .PHONY: lint
 lint:
 	$(LINT) run ./...
+	cd test && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
 
 ## fmt: format all Go files
 .PHONY: fmt
