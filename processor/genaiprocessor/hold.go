@@ -25,9 +25,12 @@ func (h *held) span() ptrace.Span {
 	return h.traces.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
 }
 
-// hold moves a span out of its batch; the caller removes the empty one.
+var sizer ptrace.ProtoMarshaler
+
+// hold moves a span out of its batch; the caller removes the empty one. In memory
+// it takes what it takes on the wire, texts above all, and some per value.
 func hold(rs ptrace.ResourceSpans, ss ptrace.ScopeSpans, span ptrace.Span) held {
-	const base, perAttribute = 700, 100
+	const base, perAttribute = 700, 70
 	h := held{traces: ptrace.NewTraces()}
 	to := h.traces.ResourceSpans().AppendEmpty()
 	rs.Resource().CopyTo(to.Resource())
@@ -38,6 +41,7 @@ func hold(rs ptrace.ResourceSpans, ss ptrace.ScopeSpans, span ptrace.Span) held 
 	h.bytes = base + perAttribute*(span.Attributes().Len()+rs.Resource().Attributes().Len()+
 		span.Events().Len()+span.Links().Len())
 	span.MoveTo(scope.Spans().AppendEmpty())
+	h.bytes += sizer.ResourceSpansSize(to)
 	return h
 }
 

@@ -33,6 +33,7 @@ func (p *genaiProcessor) offerHalf(
 	h := &pdjoin.Half{
 		Trace: q.Trace, Root: q.RootID, Decode: root.role == sglang.RoleDecode,
 		Room: root.room, External: root.external,
+		Bytes: halfBytes + spanBytes*len(result.Spans),
 		Value: &halfValue{root: root, result: result},
 	}
 	switch {
@@ -45,15 +46,42 @@ func (p *genaiProcessor) offerHalf(
 	}
 	p.joinMu.Lock()
 	pair, kept := p.join.Offer(h, now)
+	if pair == nil && kept {
+		p.heldBytes.Add(int64(root.bytes + h.Bytes))
+	}
+	early := p.evictHalves(now)
 	p.joinMu.Unlock()
 	switch {
 	case pair != nil:
 		p.putPair(h, pair, out)
 	case !kept:
 		p.putAlone(root, outcomeUnjoined, out)
-	default:
-		p.heldBytes.Add(int64(root.bytes))
 	}
+	p.tel.early.add(string(assembly.WhyLimit), int64(len(early)))
+	for _, root := range early {
+		p.putAlone(root, outcomeUnjoined, out)
+	}
+}
+
+// evictHalves lets the halves go that have waited longest, where too many wait
+// or too much is held. Its caller holds joinMu.
+func (p *genaiProcessor) evictHalves(now time.Time) []*rootSpan {
+	var early []*rootSpan
+	for p.join.Crowded() || p.heldBytes.Load() > p.maxBytes {
+		if !p.join.Evict(now, func(h *pdjoin.Half) { early = append(early, p.retire(h)) }) {
+			break
+		}
+	}
+	return early
+}
+
+// retire takes the root of a half that waits for no pair any longer.
+func (p *genaiProcessor) retire(h *pdjoin.Half) *rootSpan {
+	v := h.Value.(*halfValue)
+	root := v.root
+	v.root = nil
+	p.heldBytes.Add(-int64(root.bytes + h.Bytes))
+	return root
 }
 
 func (p *genaiProcessor) putAlone(root *rootSpan, outcome string, out *outgoing) {
@@ -67,7 +95,7 @@ func (p *genaiProcessor) putAlone(root *rootSpan, outcome string, out *outgoing)
 func (p *genaiProcessor) putPair(fresh, waiting *pdjoin.Half, out *outgoing) {
 	a, b := fresh.Value.(*halfValue), waiting.Value.(*halfValue)
 	if waiting.Held {
-		p.heldBytes.Add(-int64(b.root.bytes))
+		p.heldBytes.Add(-int64(b.root.bytes + waiting.Bytes))
 	}
 	decode, prefill := a, b
 	if !fresh.Decode {
@@ -120,15 +148,10 @@ func writeJoined(v *halfValue) {
 func (p *genaiProcessor) expireHalves(now time.Time, all bool) {
 	var alone []*rootSpan
 	p.joinMu.Lock()
-	p.join.Expire(now, all, func(h *pdjoin.Half) {
-		v := h.Value.(*halfValue)
-		alone = append(alone, v.root)
-		v.root = nil
-	})
+	p.join.Expire(now, all, func(h *pdjoin.Half) { alone = append(alone, p.retire(h)) })
 	p.joinMu.Unlock()
 	out := make(outgoing, 0, len(alone))
 	for _, root := range alone {
-		p.heldBytes.Add(-int64(root.bytes))
 		p.putAlone(root, outcomeUnjoined, &out)
 	}
 	p.out.put(out...)

@@ -22,8 +22,9 @@ import (
 
 const shardCount = 16
 
-// halfBytes is about what the numbers of a half take whose root has left.
-const halfBytes = 1 << 10
+// halfBytes is about what the numbers of a half take whose root has left, and
+// spanBytes what each stretch of its budget adds.
+const halfBytes, spanBytes = 1 << 10, 24
 
 // shard is the state of the traces whose id falls to it.
 type shard struct {
@@ -57,6 +58,9 @@ type genaiProcessor struct {
 	batches sync.Pool
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+	// gate is held shared by each call, so that none adds to what Shutdown has flushed.
+	gate   sync.RWMutex
+	closed bool // guarded by gate
 }
 
 var _ processor.Traces = (*genaiProcessor)(nil)
@@ -77,7 +81,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		maxTraces: max(1, cfg.MaxRequests/shardCount),
 		out:       newOutbox(next, maxBytes/4, tel),
 		join: pdjoin.New(pdjoin.Limits{
-			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes),
+			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes), Bytes: max(100*halfBytes, maxBytes/8),
 		}),
 		engines:   make(map[string]*atomic.Int64),
 		engineAge: cfg.MaxRequestAge,
@@ -105,6 +109,10 @@ func (p *genaiProcessor) Start(context.Context, component.Host) error {
 	return nil
 }
 
+// shutdownTime bounds how long Shutdown tries: the Collector sets no limit, and
+// a dead back end must not keep it from stopping.
+const shutdownTime = 10 * time.Second
+
 // Shutdown lets everything held leave, as long as ctx allows.
 func (p *genaiProcessor) Shutdown(ctx context.Context) error {
 	if p.stop == nil {
@@ -114,6 +122,11 @@ func (p *genaiProcessor) Shutdown(ctx context.Context) error {
 	p.stop()
 	p.stop = nil
 	p.done.Wait()
+	p.gate.Lock()
+	p.closed = true
+	p.gate.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	defer cancel()
 	p.releaseAll(time.Now())
 	p.out.flush(ctx)
 	p.out.discard()
@@ -121,12 +134,20 @@ func (p *genaiProcessor) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// errBusy makes the sender try again.
-var errBusy = errors.New("genai: the next consumer does not take the spans held; max_held_mib reached")
+// Errors that make the sender try again.
+var (
+	errBusy   = errors.New("genai: the next consumer does not take the spans held; max_held_mib reached")
+	errClosed = errors.New("genai: shutting down")
+)
 
 // ConsumeTraces passes spans on and records their numbers once they were taken.
 // On an error nothing is recorded, so that the sender's next attempt counts.
 func (p *genaiProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	if p.closed {
+		return errClosed
+	}
 	if p.out.full() {
 		p.tel.refused.add(1)
 		return errBusy

@@ -71,10 +71,16 @@ func (o *origin) read(attrs pcommon.Map) {
 		case sglang.AttrResourceDPRank:
 			o.ranks.DP = rank(v)
 		case sglang.AttrEngineID:
-			o.engine = v.Str()
+			if id := v.Str(); len(id) <= maxText {
+				o.engine = id
+			}
 		}
 	}
 }
+
+// maxText is how long (bytes) a text may be that stays in memory or becomes a
+// dimension; longer ones are of no use as such.
+const maxText = 128
 
 func rank(v pcommon.Value) int32 {
 	if v.Type() != pcommon.ValueTypeInt || v.Int() < 0 || v.Int() > 1<<20 {
@@ -198,7 +204,7 @@ func readThread(span ptrace.Span) *assembly.Thread {
 // errorType names the error of a thread span in few words: free text would make
 // it useless as a dimension.
 func errorType(attrs pcommon.Map) string {
-	if v, ok := attrs.Get(sglang.AttrAbortErrType); ok && v.Type() == pcommon.ValueTypeStr && v.Str() != "" {
+	if v, ok := attrs.Get(sglang.AttrAbortErrType); ok && v.Str() != "" && len(v.Str()) <= maxText {
 		return v.Str()
 	}
 	if v, ok := attrs.Get(sglang.AttrAbortStatusCode); ok && v.Type() == pcommon.ValueTypeInt {

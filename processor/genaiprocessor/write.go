@@ -189,15 +189,21 @@ func (w *rootWriter) semconv(f latency.Facts) {
 	}
 }
 
-// operation: the root does not tell a chat from a completion; the request id may.
+// operation: the root does not tell a chat from a completion; the request id may,
+// if a caller gave one. Else all that is known is that something was generated: of
+// the conventions' values only generate_content does not claim more.
 func (r *rootSpan) operation(f latency.Facts) string {
 	switch {
 	case f.Embedding:
 		return sglang.OperationEmbeddings
+	case f.Encoder:
+		return ""
 	case strings.HasPrefix(r.requestID, sglang.ChatRequestIDPrefix):
 		return sglang.OperationChat
+	case strings.HasPrefix(r.requestID, sglang.CompletionRequestIDPrefix):
+		return sglang.OperationTextCompletion
 	}
-	return sglang.OperationTextCompletion
+	return sglang.OperationGenerateContent
 }
 
 func (w *rootWriter) refusals() {

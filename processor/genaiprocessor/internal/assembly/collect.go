@@ -20,6 +20,8 @@ type tree struct {
 	lowestStage bool
 	noThread    bool
 	missing     bool
+	// oldSteps: decode steps stand below a thread, as in releases to 0.5.9.
+	oldSteps bool
 }
 
 // collect finds the nodes of a root: downwards from it, and over the links by
@@ -95,7 +97,7 @@ func (t *Trace) descend(tr *tree) {
 // topOf climbs to the place of a thread that has not come; 0 where a thread or a
 // root has come, for then the parents tell whose it is.
 func (t *Trace) topOf(i int32) int32 {
-	for range t.nodes {
+	for range maxDepth {
 		n := &t.nodes[i]
 		if n.kind == sglang.KindThread || n.kind == sglang.KindRoot {
 			return 0
@@ -111,6 +113,7 @@ func (t *Trace) topOf(i int32) int32 {
 
 // judge finds out what is missing.
 func (t *Trace) judge(tr *tree) {
+	tr.oldSteps = t.stepsBelowThread(tr)
 	for _, i := range tr.nodes {
 		n := &t.nodes[i]
 		switch {
@@ -131,7 +134,7 @@ func (t *Trace) judgeUnseen(tr *tree, i int32) {
 	case n.kids != 0 || n.x != nil:
 		tr.missing, tr.noThread = true, tr.noThread || t.isThreadPlace(i)
 		tr.scheduler = tr.scheduler || n.x != nil && n.x.sum != nil
-	case !t.stepsBelowThread(tr):
+	case !tr.oldSteps:
 		tr.missing = true
 	}
 }

@@ -167,11 +167,26 @@ func (t *Table) Apply(r *Record, now time.Time) Outcome {
 		tr.engine = r.Engine
 	}
 	first := t.record(tr, r, now)
+	tr.applied++
+	if len(tr.roots) > fewRoots {
+		tr.touchBy(r)
+	}
 	t.bytes += tr.bytes - before
 	if !first {
 		return Duplicate
 	}
 	return Taken
+}
+
+// touchBy touches the root that a record belongs to.
+func (t *Trace) touchBy(r *Record) {
+	i := t.find(r.ID)
+	if i == 0 {
+		i = t.find(r.Parent)
+	}
+	if i != 0 {
+		t.touch(i)
+	}
 }
 
 // adopt clears the place of a span that came after its request had left: what
@@ -241,15 +256,39 @@ func (t *Table) Settle(id TraceID, now time.Time, take func(Left)) {
 	if tr == nil || tr.pins > 0 {
 		return
 	}
-	for k := 0; k < len(tr.roots); {
-		root := tr.roots[k]
-		tree, status := t.judge(tr, root)
-		if status != sglang.CompletenessComplete && !tr.nodes[root].x.root.Done {
-			k++
-			continue
+	touched := tr.takeTouched()
+	if len(tr.roots) > fewRoots {
+		for _, i := range touched {
+			if x := tr.nodes[i].x; x != nil && x.root != nil {
+				t.settleRoot(tr, i, now, take)
+			}
 		}
-		t.release(tr, tree, status, "", now, take)
+		return
 	}
+	for k := 0; k < len(tr.roots); {
+		if !t.settleRoot(tr, tr.roots[k], now, take) {
+			k++
+		}
+	}
+}
+
+// hugeTree is more spans than any request of the engine has, steps apart.
+const hugeTree = 4096
+
+// settleRoot lets a root leave if its request is complete. A huge tree is not
+// walked for each span that comes.
+func (t *Table) settleRoot(tr *Trace, root int32, now time.Time, take func(Left)) bool {
+	x := tr.nodes[root].x
+	if x.size > hugeTree && tr.applied-x.age < x.size/8 {
+		return false
+	}
+	tree, status := t.judge(tr, root)
+	x.size, x.age = len(tree.nodes), tr.applied
+	if status != sglang.CompletenessComplete && !x.root.Done {
+		return false
+	}
+	t.release(tr, tree, status, "", now, take)
+	return true
 }
 
 func (t *Table) judge(tr *Trace, root int32) (*tree, string) {
@@ -268,12 +307,7 @@ func (t *Table) release(tr *Trace, tree *tree, status string, why Why, now time.
 		take(Left{Request: request, Why: why})
 	}
 	t.done.add(tr, tree, root.x.root.Done, now)
-	for k, i := range tr.roots {
-		if i == tree.root {
-			tr.roots = append(tr.roots[:k], tr.roots[k+1:]...)
-			break
-		}
-	}
+	tr.dropRoot(tree.root)
 	tr.remove(tree.nodes)
 	t.bytes += tr.bytes - before
 	t.dropEmpty(tr)

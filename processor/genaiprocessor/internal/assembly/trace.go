@@ -38,7 +38,12 @@ type extra struct {
 	folded bool
 	// left: a decode_forward went on without its root, and later steps pass; on
 	// the place of a root, that its scheduler is done.
-	left         bool
+	left bool
+	// at is a root's place in Trace.roots. touched: something came for it since it
+	// was judged last, when its tree had size nodes and the trace age records.
+	at           int32
+	touched      bool
+	size, age    int
 	payload      Payload
 	foldedBefore int64
 	// others are slices without numbers, kept as ids to count each once.
@@ -63,8 +68,11 @@ type Trace struct {
 	index map[uint64]int32
 	live  int
 	free  []int32
-	// roots are the nodes of roots that wait.
-	roots   []int32
+	// roots are the nodes of roots that wait; touched are those of them for which
+	// something came, while there are many.
+	roots, touched []int32
+	// applied counts the records taken in.
+	applied int
 	created time.Time
 	// pins are batches on their way to the next consumer that will add to it.
 	pins int
@@ -76,10 +84,11 @@ type Trace struct {
 }
 
 const (
-	traceBytes = 400
-	nodeBytes  = 160
-	extraBytes = 160
-	otherBytes = 24
+	traceBytes  = 400
+	nodeBytes   = 160
+	extraBytes  = 200
+	otherBytes  = 24
+	threadBytes = 120
 )
 
 func newTrace(id TraceID, now time.Time) *Trace {
@@ -137,6 +146,7 @@ func (t *Trace) ensure(id uint64) int32 {
 	} else {
 		i = int32(len(t.nodes))
 		t.nodes = append(t.nodes, node{})
+		t.bytes += nodeBytes // stays with the trace
 	}
 	t.nodes[i] = node{id: id}
 	t.live++
@@ -145,7 +155,6 @@ func (t *Trace) ensure(id uint64) int32 {
 	} else if len(t.nodes) > maxSearch {
 		t.buildIndex()
 	}
-	t.bytes += nodeBytes
 	return i
 }
 
@@ -200,16 +209,74 @@ func (t *Trace) addExtra(i int32, r *Record, now time.Time) {
 	switch {
 	case r.Root != nil:
 		x := t.extra(i)
-		x.root, x.arrived = r.Root, now
+		x.root, x.arrived, x.at = r.Root, now, int32(len(t.roots))
 		t.roots = append(t.roots, i)
+		if len(t.roots) == fewRoots+1 {
+			t.touchAll()
+		}
 		t.bytes += payloadBytes(r.Root.Payload)
 	case r.Thread != nil:
 		t.extra(i).thread = r.Thread
+		t.bytes += threadSize(r.Thread)
 	case r.Payload != nil || r.FoldedBefore > 0 || len(r.Retracts) > 0:
 		x := t.extra(i)
 		x.payload, x.foldedBefore, x.retracts, x.arrived = r.Payload, r.FoldedBefore, r.Retracts, now
-		t.bytes += payloadBytes(r.Payload)
+		t.bytes += payloadBytes(r.Payload) + retractBytes*len(r.Retracts)
 	}
+}
+
+const retractBytes = 8
+
+func threadSize(th *Thread) int {
+	return threadBytes + retractBytes*len(th.Retracts) + len(th.ErrorType)
+}
+
+// fewRoots are judged each time; of more, only those for which something came.
+const fewRoots = 4
+
+// touch finds the root that a node belongs to. A span that completes a request
+// stands below its root, for by then all spans between have come.
+func (t *Trace) touch(i int32) {
+	for range maxDepth {
+		n := &t.nodes[i]
+		if x := n.x; x != nil && x.root != nil {
+			if !x.touched {
+				x.touched = true
+				t.touched = append(t.touched, i)
+			}
+			return
+		}
+		if i = t.find(n.parent); i == 0 {
+			return
+		}
+	}
+}
+
+// touchAll: so far each root was judged each time.
+func (t *Trace) touchAll() {
+	for _, i := range t.roots {
+		t.touch(i)
+	}
+}
+
+// takeTouched empties the list.
+func (t *Trace) takeTouched() []int32 {
+	out := t.touched
+	t.touched = nil
+	for _, i := range out {
+		if x := t.nodes[i].x; x != nil {
+			x.touched = false
+		}
+	}
+	return out
+}
+
+// dropRoot takes a root out of those that wait.
+func (t *Trace) dropRoot(i int32) {
+	at, last := t.nodes[i].x.at, t.roots[len(t.roots)-1]
+	t.roots[at] = last
+	t.nodes[last].x.at = at
+	t.roots = t.roots[:len(t.roots)-1]
 }
 
 func payloadBytes(p Payload) int {
@@ -246,6 +313,7 @@ func (t *Trace) addStep(r *Record, worst int) bool {
 	}
 	if len(r.Retracts) > 0 {
 		x.retracts = append(x.retracts, r.Retracts...)
+		t.bytes += retractBytes * len(r.Retracts)
 	}
 	x.folded = x.folded || r.Folded
 	size := x.sum.Bytes()
@@ -278,7 +346,7 @@ func (t *Trace) remove(nodes []int32) {
 	}
 	for _, i := range nodes {
 		t.unlink(i)
-		t.bytes -= nodeBytes + t.extraSize(i)
+		t.bytes -= t.extraSize(i)
 		delete(t.index, t.nodes[i].id)
 		t.live--
 	}
@@ -311,7 +379,10 @@ func (t *Trace) extraSize(i int32) int {
 	if x == nil {
 		return 0
 	}
-	size := extraBytes + otherBytes*len(x.others) + payloadBytes(x.payload)
+	size := extraBytes + otherBytes*len(x.others) + payloadBytes(x.payload) + retractBytes*len(x.retracts)
+	if x.thread != nil {
+		size += threadSize(x.thread)
+	}
 	if x.root != nil {
 		size += payloadBytes(x.root.Payload)
 	}

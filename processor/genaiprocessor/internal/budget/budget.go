@@ -85,7 +85,10 @@ type Span struct {
 	Priority   Priority
 }
 
-func (s Span) order() uint16 { return uint16(s.Priority)<<8 | uint16(s.Stage) }
+// rank orders spans that cover one instant: by priority, then by stage.
+func (s Span) rank() int { return int(s.Priority)*int(Count) + int(s.Stage) }
+
+const ranks = (int(Own) + 1) * int(Count)
 
 // Budget is the time spent in each stage, in nanoseconds.
 type Budget [Count]int64
@@ -107,44 +110,42 @@ func Cut(start, end int64, spans []Span) Budget {
 	if end <= start {
 		return b
 	}
-	var storage [96]int64
-	cuts := append(storage[:0], start, end)
+	var storage [64]edge
+	edges := storage[:0]
 	for _, s := range spans {
-		cuts = appendInside(cuts, start, end, s.Start)
-		cuts = appendInside(cuts, start, end, s.End)
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	byStart := slices.Clone(spans)
-	slices.SortFunc(byStart, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
-
-	active, next := byStart[:0:0], 0
-	for i := 0; i+1 < len(cuts); i++ {
-		from, to := cuts[i], cuts[i+1]
-		for next < len(byStart) && byStart[next].Start <= from {
-			active = append(active, byStart[next])
-			next++
+		from, to := max(s.Start, start), min(s.End, end)
+		if from < to {
+			edges = append(edges, edge{from, s.rank(), 1}, edge{to, s.rank(), -1})
 		}
-		active = slices.DeleteFunc(active, func(s Span) bool { return s.End <= from })
-		b[best(active)] += to - from
 	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+
+	var open [ranks]int32
+	highest, last := -1, start
+	for _, e := range edges {
+		b[stageAt(highest)] += e.at - last
+		last = e.at
+		open[e.rank] += e.by
+		highest = max(highest, e.rank)
+		for highest >= 0 && open[highest] == 0 {
+			highest--
+		}
+	}
+	b[stageAt(highest)] += end - last
 	return b
 }
 
-func appendInside(cuts []int64, start, end, at int64) []int64 {
-	if at > start && at < end {
-		return append(cuts, at)
-	}
-	return cuts
+// edge is where one more or one less span of a rank covers what follows.
+type edge struct {
+	at   int64
+	rank int
+	by   int32
 }
 
-// best returns the stage of the span with the highest priority, then the latest stage.
-func best(active []Span) Stage {
-	stage, order := Unattributed, uint16(0)
-	for _, s := range active {
-		if o := s.order(); o >= order {
-			stage, order = s.Stage, o
-		}
+// stageAt is the stage of the highest rank of those that cover an instant.
+func stageAt(rank int) Stage {
+	if rank < 0 {
+		return Unattributed
 	}
-	return stage
+	return Stage(rank % int(Count))
 }

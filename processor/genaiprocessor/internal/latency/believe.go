@@ -14,21 +14,18 @@ type Reason string
 
 // Reasons.
 const (
-	ReasonType        Reason = "type"
-	ReasonNotFinite   Reason = "not_finite"
-	ReasonNegative    Reason = "negative"
-	ReasonZero        Reason = "zero"
-	ReasonUnit        Reason = "unit"
-	ReasonExceedsE2E  Reason = "exceeds_e2e"
-	ReasonEqualsE2E   Reason = "equals_e2e"
-	ReasonToken50     Reason = "token_50"
-	ReasonFirstToken  Reason = "first_token"
-	ReasonAbort       Reason = "abort"
-	ReasonEmbedding   Reason = "embedding"
-	ReasonEncoder     Reason = "encoder"
-	ReasonPrefillHalf Reason = "prefill_half"
-	ReasonDiffersE2E  Reason = "differs"
-	ReasonTimestamp   Reason = "timestamp"
+	ReasonType       Reason = "type"
+	ReasonNotFinite  Reason = "not_finite"
+	ReasonNegative   Reason = "negative"
+	ReasonZero       Reason = "zero"
+	ReasonUnit       Reason = "unit"
+	ReasonExceedsE2E Reason = "exceeds_e2e"
+	ReasonEqualsE2E  Reason = "equals_e2e"
+	ReasonToken50    Reason = "token_50"
+	ReasonFirstToken Reason = "first_token"
+	ReasonAbort      Reason = "abort"
+	ReasonDiffersE2E Reason = "differs"
+	ReasonTimestamp  Reason = "timestamp"
 )
 
 // Refusal is a reported value that was not believed.
@@ -79,14 +76,15 @@ func plausible(n Number, e2e float64) (Reason, bool) {
 // believeTTFT judges the engine's time to first token. Only positive evidence
 // refuses: a late one may be true, when the front end is flooded.
 func (d *deriver) believeTTFT(n Number) (Reason, bool) {
-	if reason, none := d.t.noToken(); none {
-		return reason, false
-	}
 	e2e := d.out.E2E.Seconds
 	if reason, ok := plausible(n, e2e); !ok {
 		return reason, false
 	}
 	switch {
+	case d.t.tokenless():
+		return "", true
+	case d.t.abortedBeforeToken():
+		return ReasonAbort, false
 	case n.Value == 0:
 		return ReasonZero, false
 	case d.t.OutputTokens > 1 && n.Value >= e2e-tolerance:

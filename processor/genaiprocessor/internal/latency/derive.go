@@ -47,6 +47,9 @@ type deriver struct {
 
 	firstToken int64
 	retracted  []stretch
+	// firstRetract and firstPrefill are the times of the first retraction and of
+	// the start of the first prefill, 0 if there is none.
+	firstRetract, firstPrefill int64
 }
 
 type stretch struct{ start, end int64 }
@@ -74,8 +77,12 @@ func Derive(t *Timeline, r Reported) Result {
 	return d.out
 }
 
+// refuse notes each refusal once: a request may have many slices with one fault.
 func (d *deriver) refuse(attribute string, reason Reason) {
-	d.out.Refused = append(d.out.Refused, Refusal{Attribute: attribute, Reason: reason})
+	r := Refusal{Attribute: attribute, Reason: reason}
+	if !slices.Contains(d.out.Refused, r) {
+		d.out.Refused = append(d.out.Refused, r)
+	}
 }
 
 func (d *deriver) dropInsane() {
@@ -131,13 +138,15 @@ func (d *deriver) ttft() {
 	}
 	if d.r.TTFT.Given {
 		reason, ok := d.believeTTFT(d.r.TTFT)
-		if ok {
+		if ok && !d.t.tokenless() {
 			d.engineTTFT()
 			return
 		}
-		d.refuse(NameTTFT, reason)
+		if !ok {
+			d.refuse(NameTTFT, reason)
+		}
 	}
-	if _, none := d.t.noToken(); none || !d.out.FirstTokenAtScheduler.Known {
+	if d.t.tokenless() || d.t.abortedBeforeToken() || !d.out.FirstTokenAtScheduler.Known {
 		return
 	}
 	d.out.TTFT = d.out.FirstTokenAtScheduler
@@ -191,12 +200,7 @@ func (d *deriver) inference() {
 
 // firstTokenRefused: prefill and decode hang on the same first token.
 func (d *deriver) firstTokenRefused() bool {
-	for _, r := range d.out.Refused {
-		if r.Attribute == NameTTFT && r.Reason != ReasonEmbedding {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.out.Refused, func(r Refusal) bool { return r.Attribute == NameTTFT })
 }
 
 func (d *deriver) decode() {
@@ -209,6 +213,8 @@ func (d *deriver) decode() {
 		case !ok:
 		case d.firstTokenRefused():
 			reason = ReasonFirstToken
+		case d.t.Encoder, d.t.Role == sglang.RolePrefill: // what a half counts as decode is the transfer
+			return
 		case d.r.Decode.Value == 0 && d.t.OutputTokens > 1:
 			reason = ReasonZero
 		default:
@@ -232,11 +238,14 @@ func (d *deriver) prefill() {
 		case !ok:
 		case d.firstTokenRefused():
 			reason = ReasonFirstToken
+		case d.t.Encoder, d.t.Role == sglang.RolePrefill: // a half's first token comes after the transfer
 		default:
 			d.out.Prefill = Value{Seconds: d.r.Prefill.Value, Known: true}
 			return
 		}
-		d.refuse(NamePrefill, reason)
+		if reason != "" {
+			d.refuse(NamePrefill, reason)
+		}
 	}
 	first := d.out.TTFT
 	if d.t.Role == sglang.RolePrefill {
@@ -269,8 +278,12 @@ func (d *deriver) retractions() {
 	if len(d.t.Retracts) == 0 {
 		return
 	}
-	restarts := d.restarts()
 	retracts := slices.Sorted(slices.Values(d.t.Retracts))
+	d.firstRetract = retracts[0]
+	if s := d.t.first(sglang.StagePrefillForward); s != nil {
+		d.firstPrefill = s.Start
+	}
+	restarts := d.restarts()
 	for i, at := range retracts {
 		until := d.t.End
 		if i+1 < len(retracts) {
@@ -289,7 +302,7 @@ func (d *deriver) retractions() {
 func (d *deriver) restarts() []int64 {
 	var out []int64
 	for _, s := range d.t.Scheduler {
-		if isReprefill(s) {
+		if d.isReprefill(s) {
 			out = append(out, s.Start)
 		}
 	}
@@ -297,14 +310,22 @@ func (d *deriver) restarts() []int64 {
 	return out
 }
 
-func isReprefill(s Slice) bool {
-	return s.In == sglang.StageDecodeForward &&
-		(s.Stage == sglang.StagePrefillForward || s.Stage == sglang.StageChunkedPrefill)
+// isReprefill: inside decode_forward, or, where a request was retracted before
+// that opened, any prefill after the first.
+func (d *deriver) isReprefill(s Slice) bool {
+	switch s.Stage {
+	case sglang.StagePrefillForward, sglang.StageChunkedPrefill:
+	default:
+		return false
+	}
+	return s.In == sglang.StageDecodeForward ||
+		s.In == sglang.StageUnknown && s.Stage == sglang.StagePrefillForward &&
+			len(d.t.Retracts) > 0 && s.Start >= d.firstRetract && s.Start > d.firstPrefill
 }
 
 func (d *deriver) compute() {
 	if s := d.t.first(sglang.StagePrefillForward); s != nil {
-		d.out.PrefillCompute = known(s.End - s.Start)
+		d.out.PrefillCompute = d.length(s)
 	}
 	for _, s := range d.t.Scheduler {
 		if s.Stage == sglang.StageChunkedPrefill {
@@ -325,15 +346,22 @@ func (d *deriver) decodeCompute() {
 		spans = append(spans, budget.Span{Start: w.start, End: w.end, Stage: budget.RetractWait, Priority: budget.Own})
 	}
 	for _, s := range d.t.Scheduler {
-		if isReprefill(s) {
+		if d.isReprefill(s) {
 			spans = append(spans, budget.Span{Start: s.Start, End: s.End, Stage: budget.Reprefill, Priority: budget.Own})
 		}
 	}
 	if len(spans) == 1 {
-		d.out.DecodeCompute = known(decode.End - decode.Start)
+		d.out.DecodeCompute = d.length(decode)
 		return
 	}
-	d.out.DecodeCompute = known(budget.Cut(decode.Start, decode.End, spans)[budget.Decode])
+	from, to := d.t.clamp(decode.Start, decode.End)
+	d.out.DecodeCompute = known(budget.Cut(from, to, spans)[budget.Decode])
+}
+
+// length is a slice's, as far as the request goes: other processes have other clocks.
+func (d *deriver) length(s *Slice) Value {
+	from, to := d.t.clamp(s.Start, s.End)
+	return known(to - from)
 }
 
 func (d *deriver) transfer() {
@@ -346,10 +374,10 @@ func (d *deriver) transfer() {
 		return
 	}
 	if s := d.t.first(boot); s != nil {
-		d.out.Bootstrap = known(s.End - s.Start)
+		d.out.Bootstrap = d.length(s)
 	}
 	if s := d.t.first(move); s != nil {
-		d.out.KVTransfer = known(s.End - s.Start)
+		d.out.KVTransfer = d.length(s)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // stageOf is where a slice below its thread puts the request. A decode half's
 // bootstrap and transfer are waits for the prefill half.
-func stageOf(s Slice) (budget.Stage, budget.Priority) {
+func (d *deriver) stageOf(s Slice) (budget.Stage, budget.Priority) {
 	switch s.Stage {
 	case sglang.StageTokenize:
 		return budget.Tokenize, budget.Own
@@ -31,7 +31,7 @@ func stageOf(s Slice) (budget.Stage, budget.Priority) {
 	case sglang.StageDecodeWaiting:
 		return budget.DecodeWait, budget.Own
 	case sglang.StagePrefillForward, sglang.StageChunkedPrefill:
-		if isReprefill(s) {
+		if d.isReprefill(s) {
 			return budget.Reprefill, budget.Own
 		}
 		return budget.Prefill, budget.Own
@@ -46,7 +46,7 @@ func (d *deriver) spans() {
 	out := make([]budget.Span, 0, n)
 	for _, list := range [][]Slice{d.t.Front, d.t.Scheduler} {
 		for _, s := range list {
-			if stage, priority := stageOf(s); stage != budget.Unattributed {
+			if stage, priority := d.stageOf(s); stage != budget.Unattributed {
 				out = append(out, budget.Span{Start: s.Start, End: s.End, Stage: stage, Priority: priority})
 			}
 		}

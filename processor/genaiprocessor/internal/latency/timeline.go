@@ -151,20 +151,14 @@ func (t *Timeline) firstToken() int64 {
 	return 0
 }
 
-// noToken says that the request ended before a token or has none by nature.
-func (t *Timeline) noToken() (reason Reason, none bool) {
-	switch {
-	case t.Encoder:
-		return ReasonEncoder, true
-	case t.Embedding:
-		return ReasonEmbedding, true
-	case t.Role == sglang.RolePrefill:
-		return ReasonPrefillHalf, true
-	case t.Aborted && t.OutputTokens <= 0:
-		return ReasonAbort, true
-	}
-	return "", false
+// tokenless: there is no first token to speak of, by nature. What the engine
+// reports of one is no error, only of no use.
+func (t *Timeline) tokenless() bool {
+	return t.Encoder || t.Embedding || t.Role == sglang.RolePrefill
 }
+
+// abortedBeforeToken: a first token that is reported all the same cannot be true.
+func (t *Timeline) abortedBeforeToken() bool { return t.Aborted && t.OutputTokens <= 0 }
 
 // maxSkew is how far a slice may begin before its root; what begins earlier
 // comes of a timestamp that was never set.

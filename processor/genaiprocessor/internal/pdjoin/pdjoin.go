@@ -24,6 +24,8 @@ type Half struct {
 	// Held is true while the half's root waits here; false once it left and only
 	// its numbers stay.
 	Held bool
+	// Bytes is about what stays of it in memory once its root left.
+	Bytes int
 	// Value is the caller's.
 	Value any
 
@@ -38,8 +40,9 @@ type Limits struct {
 	// Keep is how long the numbers of a half stay after its root left: the decode
 	// half ends later than the prefill half by the whole decode.
 	Keep time.Duration
-	// Halves is how many are kept at most.
-	Halves int
+	// Halves is how many are kept at most, Bytes how much those may take whose
+	// root has left.
+	Halves, Bytes int
 }
 
 // Table holds the halves that have no pair.
@@ -49,6 +52,7 @@ type Table struct {
 	byTrace [2]map[[16]byte][]*Half
 	// held and kept are in order of arrival.
 	held, kept *list.List
+	keptBytes  int
 	// used are rooms that made a pair, with the time at which they may again.
 	used  map[uint64]time.Time
 	since *list.List
@@ -164,6 +168,7 @@ func (t *Table) drop(h *Half) {
 		t.held.Remove(h.entry)
 	} else {
 		t.kept.Remove(h.entry)
+		t.keptBytes -= h.Bytes
 	}
 	s := side(h.Decode)
 	if t.byRoom[s][h.Room] == h {
@@ -202,6 +207,9 @@ func (t *Table) Expire(now time.Time, all bool, take func(*Half)) {
 	}
 }
 
+// Crowded says that more halves wait than there may be.
+func (t *Table) Crowded() bool { return t.held.Len() > t.limits.Halves }
+
 // Evict hands over the oldest held half before its time; false if there is none.
 func (t *Table) Evict(now time.Time, take func(*Half)) bool {
 	e := t.held.Front()
@@ -218,7 +226,8 @@ func (t *Table) retire(h *Half, now time.Time) {
 	t.held.Remove(h.entry)
 	h.Held, h.until = false, now.Add(t.limits.Keep)
 	h.entry = t.kept.PushBack(h)
-	for t.kept.Len() > t.limits.Halves {
+	t.keptBytes += h.Bytes
+	for t.kept.Len() > t.limits.Halves || t.kept.Len() > 0 && t.keptBytes > t.limits.Bytes {
 		t.drop(t.kept.Front().Value.(*Half))
 	}
 }

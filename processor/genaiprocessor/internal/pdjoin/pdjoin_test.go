@@ -14,7 +14,7 @@ import (
 
 var (
 	t0     = time.Unix(1000, 0)
-	limits = Limits{Wait: 10 * time.Second, Keep: time.Minute, Halves: 1000}
+	limits = Limits{Wait: 10 * time.Second, Keep: time.Minute, Halves: 1000, Bytes: 1 << 20}
 )
 
 func half(decode bool, trace byte, room uint64, external bool) *Half {
@@ -88,7 +88,7 @@ func TestNumbersStayAfterTheRootLeft(t *testing.T) {
 }
 
 func TestBounded(t *testing.T) {
-	table := New(Limits{Wait: time.Second, Keep: time.Hour, Halves: 10})
+	table := New(Limits{Wait: time.Second, Keep: time.Hour, Halves: 10, Bytes: 1 << 20})
 	for i := range uint64(100) {
 		table.Offer(half(false, 1, i+1, true), t0)
 		table.Offer(half(false, 2, i+1000, false), t0)

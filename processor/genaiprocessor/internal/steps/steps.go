@@ -17,8 +17,10 @@ const (
 	maxExact = 8192
 	growth   = 1.005
 	maxBins  = 8192
-	// maxNumber bounds the bitmap of step numbers to 16 KiB.
-	maxNumber = 1 << 17
+	// maxWords bounds the bitmap of step numbers to 16 KiB, maxAhead what one
+	// step adds to it.
+	maxWords = 1 << 11
+	maxAhead = 32
 
 	// NoNumber is the number of a step without one (releases before 0.5.6).
 	NoNumber = -1
@@ -47,17 +49,21 @@ type Sum struct {
 	sum, min, max int64
 	durations     []float32
 	bins          map[int32]uint32
-	numbers       []uint64
-	starts        map[int64]struct{}
-	worst         []Step
-	ends          [2]int64
-	first, last   int64
+	// numbers is a bitmap of the steps seen; one whose bit lies far beyond what
+	// the bitmap holds is in far, that one span cannot claim much memory.
+	numbers []uint64
+	far     map[int64]struct{}
+	// starts are those of steps without a number.
+	starts      map[int64]struct{}
+	worst       []Step
+	ends        [2]int64
+	first, last int64
 }
 
 // FirstMarked is the number of the first step whose end is kept: the front end
 // of an engine without metrics hears of a non-streaming request first at its
-// 50th token. The prefill gives the first token, so it comes of step 48; one
-// more is kept for engines that count from the first step.
+// 50th token. The prefill gives the first token, so it comes of step 48 where
+// steps count from 0, of the next where they count from 1.
 const FirstMarked = 48
 
 // Add takes a step in and reports whether it is a first copy: a span that was
@@ -87,31 +93,46 @@ func (s *Sum) Add(step Step) bool {
 
 // Has reports whether the step was taken in before.
 func (s *Sum) Has(step Step) bool {
-	if step.Number < 0 || step.Number >= maxNumber {
+	if step.Number < 0 {
 		_, known := s.starts[step.Start]
 		return known
 	}
-	word := int(step.Number / 64)
-	return word < len(s.numbers) && s.numbers[word]&(1<<(step.Number%64)) != 0
+	return s.hasNumber(step.Number)
+}
+
+func (s *Sum) hasNumber(n int64) bool {
+	if word := n / 64; word < int64(len(s.numbers)) && s.numbers[word]&(1<<(n%64)) != 0 {
+		return true
+	}
+	_, known := s.far[n]
+	return known
 }
 
 func (s *Sum) mark(step Step) bool {
 	if s.Has(step) {
 		return false
 	}
-	if step.Number < 0 || step.Number >= maxNumber {
-		if s.starts == nil {
-			s.starts = make(map[int64]struct{})
+	word := step.Number / 64
+	switch {
+	case step.Number < 0:
+		s.starts = insert(s.starts, step.Start)
+	case word >= min(maxWords, int64(len(s.numbers))+maxAhead):
+		s.far = insert(s.far, step.Number)
+	default:
+		for int64(len(s.numbers)) <= word {
+			s.numbers = append(s.numbers, 0)
 		}
-		s.starts[step.Start] = struct{}{}
-		return true
+		s.numbers[word] |= 1 << (step.Number % 64)
 	}
-	word := int(step.Number / 64)
-	for len(s.numbers) <= word {
-		s.numbers = append(s.numbers, 0)
-	}
-	s.numbers[word] |= 1 << (step.Number % 64)
 	return true
+}
+
+func insert(set map[int64]struct{}, n int64) map[int64]struct{} {
+	if set == nil {
+		set = make(map[int64]struct{})
+	}
+	set[n] = struct{}{}
+	return set
 }
 
 // keepDuration: float32 holds durations to 16 ms exactly, longer ones to 1 in 10 million.
@@ -171,12 +192,17 @@ func (s *Sum) Count() int {
 	return s.count
 }
 
-// MarkedEnds are the ends of the steps FirstMarked and FirstMarked+1, 0 if not seen.
+// MarkedEnds are the ends of the steps FirstMarked and FirstMarked+1, 0 if not
+// seen or, the latter, if there is a step 0.
 func (s *Sum) MarkedEnds() [2]int64 {
 	if s == nil {
 		return [2]int64{}
 	}
-	return s.ends
+	ends := s.ends
+	if s.hasNumber(0) {
+		ends[1] = 0
+	}
+	return ends
 }
 
 // Extent is the start of the first step and the end of the last.
@@ -191,7 +217,7 @@ func (s *Sum) Extent() (start, end int64) {
 func (s *Sum) Bytes() int {
 	const header, perStep, perEntry = 200, 48, 16
 	return header + 4*cap(s.durations) + 8*cap(s.numbers) + perStep*cap(s.worst) +
-		perEntry*(len(s.bins)+len(s.starts))
+		perEntry*(len(s.bins)+len(s.starts)+len(s.far))
 }
 
 // Summary is what all steps say together; durations in nanoseconds.

@@ -4,6 +4,7 @@
 package steps
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -38,7 +39,7 @@ func TestSummary(t *testing.T) {
 		assert.EqualValues(t, 97+i, w.Number, "in the order of their start")
 		assert.EqualValues(t, 97+i, w.BatchSize)
 	}
-	assert.Equal(t, [2]int64{48e9 + 49_000, 49e9 + 50_000}, s.MarkedEnds())
+	assert.Equal(t, [2]int64{48e9 + 49_000}, s.MarkedEnds())
 }
 
 func TestEmpty(t *testing.T) {
@@ -54,13 +55,50 @@ func TestResentStepsCountOnce(t *testing.T) {
 		for i := range int64(10) {
 			s.Add(step(i, 100*i, 7))
 			s.Add(step(NoNumber, 100*i+50, 5))
-			s.Add(step(maxNumber+i, 100*i+70, 5))
+			s.Add(step(64*maxWords+i, 100*i+70, 5))
 		}
 	}
 	assert.Equal(t, 30, s.Count())
 	assert.EqualValues(t, 10*(7+5+5), s.Summary().Sum)
 	assert.True(t, s.Has(step(3, 0, 0)))
 	assert.False(t, s.Has(step(1000, 0, 0)))
+}
+
+// Any number may come from outside: none makes the bitmap large, and each step
+// counts once whether its number was near or far when it came.
+func TestFarNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		numbers := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(0, 5000), rapid.Int64Range(0, math.MaxInt64)), 1, 200).Draw(t, "numbers")
+		s, want := Sum{}, map[int64]bool{}
+		for _, n := range numbers {
+			if s.Add(step(n, 1, 1)) == want[n] {
+				t.Fatalf("step %d: seen before %t", n, want[n])
+			}
+			want[n] = true
+			if !s.Has(step(n, 0, 0)) {
+				t.Fatalf("step %d is not remembered", n)
+			}
+		}
+		if s.Count() != len(want) || s.Bytes() > 400+len(numbers)*(maxAhead*8*2+100) {
+			t.Fatalf("%d of %d steps in %d bytes", s.Count(), len(want), s.Bytes())
+		}
+	})
+	one := Sum{}
+	one.Add(step(64*maxWords-1, 1, 1))
+	assert.Less(t, one.Bytes(), 1000)
+}
+
+// Token 50 is the end of step 48; of step 49 only where steps count from 1.
+func TestMarkedEnds(t *testing.T) {
+	from := func(first int64) *Sum {
+		s := &Sum{}
+		for n := int64(60); n >= first; n-- {
+			s.Add(step(n, 100*n, 100))
+		}
+		return s
+	}
+	assert.Equal(t, [2]int64{4900, 0}, from(0).MarkedEnds())
+	assert.Equal(t, [2]int64{4900, 5000}, from(1).MarkedEnds())
 }
 
 func TestBackwardsStepHasNoLength(t *testing.T) {
