@@ -4,8 +4,8 @@
 OpenTelemetry SDK, set up as SGLang does (srt/observability/trace.py), at the
 time at which the engine made them.
 
-It prints "ready", reads from stdin the time (ns) that stands for the capture's
-first span's start, and ends when all is exported. --die-after N kills it in the
+Before each repetition, when all is exported, it prints "ready" and reads from
+stdin the time (ns) that stands for the capture's first span's start. --die-after N kills it in the
 middle of an export, N spans after the start.
 """
 
@@ -152,6 +152,7 @@ def main():
                 die(provider)
             time.sleep(max(0, int(s["endTimeUnixNano"]) + shift - time.time_ns()) / 1e9)
             maker.make(s)
+        provider.force_flush()
     provider.shutdown()
 
 
