@@ -31,6 +31,7 @@ run: build
 .PHONY: test
 test:
 	$(GO) test ./...
+	cd bench && $(GO) test ./...
 
 ## race: the same under the race detector (gcc)
 .PHONY: race
@@ -53,11 +54,21 @@ test/.venv/ready: test/requirements.txt
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/... ./connector/...
 
+# Linux; about a quarter of an hour. BENCH='-rounds 1' and others: see bench/main.go.
+## bench-compare: CPU time and memory of whole pipelines side by side (docs/performance.md)
+.PHONY: bench-compare
+bench-compare: build bench/otelcol-peer/otelcol-peer
+	cd bench && $(GO) run . $(BENCH)
+
+bench/otelcol-peer/otelcol-peer: bench/builder-config.yaml
+	GOFLAGS="$$($(GO) env GOFLAGS) -e" $(GO) tool builder --config $<
+
 ## lint: golangci-lint with .golangci.yaml
 .PHONY: lint
 lint:
 	$(LINT) run ./...
 	cd test && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
+	cd bench && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
 
 ## fmt: format all Go files
 .PHONY: fmt
@@ -85,7 +96,7 @@ check-generate:
 ## clean: remove what was built and recorded
 .PHONY: clean
 clean:
-	rm -rf bin dist .data test/.venv
+	rm -rf bin dist .data test/.venv bench/otelcol-peer
 
 ## help: this list
 .PHONY: help

@@ -27,7 +27,7 @@ type options struct {
 	// binary is the collector of a and b, peer that of c.
 	binary, peer string
 	only         string
-	doc    string
+	doc          string
 	// profile is a folder for CPU profiles of the pipelines; empty: none.
 	profile string
 }

@@ -93,7 +93,7 @@ func Sum(page, metric string) float64 {
 	var sum float64
 	for line := range strings.Lines(page) {
 		rest, ok := strings.CutPrefix(line, metric)
-		if !ok || rest[0] != '{' && rest[0] != ' ' {
+		if !ok || !strings.HasPrefix(rest, "{") && !strings.HasPrefix(rest, " ") {
 			continue
 		}
 		rest = rest[strings.LastIndexByte(rest, '}')+1:]
