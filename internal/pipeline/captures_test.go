@@ -30,7 +30,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
-	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -88,7 +87,7 @@ func startCollector(t *testing.T) *collector {
 		},
 	}), dedup)
 	require.NoError(t, err)
-	run(t, r.(receiver.Traces))
+	run(t, r)
 	return c
 }
 

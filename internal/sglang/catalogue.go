@@ -235,7 +235,7 @@ const (
 	MetricSeriesSkew = "sglang.series.skew"
 	// MetricSeriesSkewRank is the tp_rank that has the largest value.
 	MetricSeriesSkewRank = "sglang.series.skew_rank"
-	LabelFamily         = "family"
+	LabelFamily          = "family"
 )
 
 const (

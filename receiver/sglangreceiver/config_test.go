@@ -123,7 +123,7 @@ func TestInvalidConfig(t *testing.T) {
 			_, err := loadConfig(t, tt.name)
 			require.Error(t, err)
 			for _, want := range tt.want {
-				assert.ErrorContains(t, err, want)
+				require.ErrorContains(t, err, want)
 			}
 			assert.NotContains(t, err.Error(), "secret")
 		})

@@ -523,8 +523,9 @@ func TestStampsAreBounded(t *testing.T) {
 
 func TestInstance(t *testing.T) {
 	set := componenttest.NewNopTelemetrySettings()
-	assert.NotEmpty(t, instanceOf(set))
-	assert.Equal(t, instanceOf(set), instanceOf(set))
+	first := instanceOf(set)
+	assert.NotEmpty(t, first)
+	assert.Equal(t, first, instanceOf(set), "one for the life of the process")
 	set.Resource.Attributes().PutStr(attrServiceInstance, "x")
 	assert.Equal(t, "x", instanceOf(set))
 }

@@ -6,6 +6,7 @@ package page // import "github.com/otelcol-sglang/otelcol-sglang/receiver/sglang
 import (
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -101,7 +102,7 @@ func (b *builder) describe(raw, help string) {
 func (b *builder) sample(lset labels.Labels, v float64) {
 	b.samples++
 	b.last = nil
-	raw := lset.Get(labels.MetricName)
+	raw := lset.Get(model.MetricNameLabel)
 	t, ok := b.targets[raw]
 	if !ok {
 		t = b.resolve(raw)

@@ -70,7 +70,7 @@ func Parse(body []byte, contentType string, opts Options) (*Page, error) {
 	}
 	parser, err := textparse.New(body, mediaType, nil, textparse.ParserOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
+		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
 	b := newBuilder(opts)
 	if err := read(parser, b); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -28,7 +29,7 @@ func (b *builder) identify(f *family, lset labels.Labels, skip string) (key, pid
 	dropPID := f.known != nil && f.known.HasPID()
 	lset.Range(func(l labels.Label) {
 		switch {
-		case l.Value == "" || l.Name == labels.MetricName || l.Name == skip:
+		case l.Value == "" || l.Name == model.MetricNameLabel || l.Name == skip:
 		case dropPID && l.Name == sglang.LabelPID:
 			pid, _ = strconv.ParseUint(l.Value, 10, 64)
 		default:

@@ -121,7 +121,7 @@ func TestGetErrors(t *testing.T) {
 				}
 			}
 		}, ReasonTooLarge},
-		{"hangs up", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, ReasonConnect},
+		{"hangs up", func(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, ReasonConnect},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
