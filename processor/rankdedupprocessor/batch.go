@@ -94,10 +94,16 @@ func (e *entry) read() {
 	d := &e.data
 	d.Trace = fold.TraceID{Hi: binary.BigEndian.Uint64(trace[:8]), Lo: binary.BigEndian.Uint64(trace[8:])}
 	d.ID, d.Parent = idOf(e.span.SpanID()), idOf(e.span.ParentSpanID())
+	if d.Trace == (fold.TraceID{}) || d.ID == 0 {
+		return // not a span that others can refer to
+	}
 	d.Kind = sglang.KindOf(e.span)
 	d.Start, d.End = int64(e.span.StartTimestamp()), int64(e.span.EndTimestamp())
 	d.Ordinal = fold.NoOrdinal
 	switch d.Kind {
+	case sglang.KindRoot:
+		module, ok := e.span.Attributes().Get(sglang.AttrModule)
+		d.Own = ok && module.Str() == sglang.ModuleMooncake
 	case sglang.KindThread:
 		e.thread = sglang.ThreadOf(e.span.Attributes())
 		d.Prior = priorDigest(e.span.Attributes())
@@ -137,14 +143,14 @@ func (p *tracesProcessor) identify(b *batch, first int, res pcommon.Resource, no
 	if origin.Proc == nil {
 		origin.Proc = told
 	}
-	if origin.Proc != nil {
-		p.registry.Revive(origin.Proc)
-	}
 	if sender.Proc() == nil {
 		origin.Strand = p.strand(b, entries, sender, told, now)
 		if origin.Proc == nil && origin.Strand != nil {
 			origin.Proc = origin.Strand.Proc()
 		}
+	}
+	if origin.Proc != nil {
+		p.registry.Alive(origin.Proc, now)
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -163,7 +169,7 @@ func (p *tracesProcessor) learn(b *batch, entries []entry, sender *identity.Send
 		e := &entries[i]
 		switch e.data.Kind {
 		case sglang.KindSlice:
-			sender.Saw(e.data.Stage.Info().Process)
+			p.registry.Saw(sender, e.data.Stage.Info().Process, now)
 		case sglang.KindRoot:
 			p.registry.Join(sender, identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.ID}, now)
 		case sglang.KindThread:

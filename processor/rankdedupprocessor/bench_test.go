@@ -27,6 +27,7 @@ const batchSpans = 64
 
 // load makes the batches of an engine's processes for some requests.
 type load struct {
+	name              string // prefix of its senders' names
 	tp, level, tokens int
 	lastID            uint64
 	batches           [][]ptrace.Traces // by process; the front end's first
@@ -47,8 +48,8 @@ func (l *load) add(process int, trace, id, parent, link uint64, name string) ptr
 		td := ptrace.NewTraces()
 		rs := td.ResourceSpans().AppendEmpty()
 		rs.Resource().Attributes().PutStr("service.name", "sglang")
-		rs.Resource().Attributes().PutStr(attrInstanceID, fmt.Sprintf("process-%d", process))
-		rs.Resource().Attributes().PutStr(sglang.AttrExporterPeer, fmt.Sprintf("collector/10.0.0.1:%d", 4000+process))
+		rs.Resource().Attributes().PutStr(attrInstanceID, fmt.Sprintf("%sprocess-%d", l.name, process))
+		rs.Resource().Attributes().PutStr(sglang.AttrExporterPeer, fmt.Sprintf("collector/%s10.0.0.1:%d", l.name, 4000+process))
 		rs.ScopeSpans().AppendEmpty().Scope().SetName(sglang.ScopeName)
 		mine = append(mine, td)
 		l.batches[process] = mine

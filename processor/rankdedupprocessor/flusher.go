@@ -21,6 +21,8 @@ const (
 	// firstRetry and lastRetry bound the pause after a retryable error.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	// maxDrain bounds how long the end is put off for a next consumer that refuses.
+	maxDrain = 15 * time.Second
 	// sweepInterval is how often what is remembered is looked through.
 	sweepInterval = time.Second
 )
@@ -41,6 +43,8 @@ type flusher struct {
 	mu    sync.Mutex
 	queue []fold.Release // in the order in which it must leave
 	bytes int64          // of queue
+	// closed: nothing will be handed on any more.
+	closed bool
 
 	// Owned by the goroutine.
 	retryAt time.Time
@@ -105,12 +109,12 @@ func (f *flusher) put(out []fold.Release) {
 	f.wake(signalOut)
 }
 
-// full tells whether the next consumer takes so little that nothing more can be
-// accepted.
+// full tells that nothing more can be accepted: the next consumer takes too
+// little, or the end has come.
 func (f *flusher) full() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.bytes > f.p.maxBytes
+	return f.bytes > f.p.maxBytes || f.closed
 }
 
 func (f *flusher) run() {
@@ -210,6 +214,11 @@ func (f *flusher) pop(n int) {
 
 // drain lets everything go and hands it on as long as the context allows.
 func (f *flusher) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxDrain)
+	defer cancel()
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
 	f.each((*fold.Shard).Learned)
 	f.each((*fold.Shard).FlushAll)
 	for {
@@ -223,6 +232,7 @@ func (f *flusher) drain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			f.p.telem.lost(lostShutdown, left)
+			f.logger.Error("Held spans could not be handed on before the end", zap.Int64("spans", left))
 			return
 		case <-time.After(f.pause):
 		}

@@ -140,18 +140,18 @@ var skewKeys = func() (keys [fold.StageSlots]string) {
 // priorDigest reads what an earlier tier wrote on a thread span, nil if nothing.
 func priorDigest(attrs pcommon.Map) *fold.Digest {
 	count, ok := attrs.Get(sglang.AttrRanksCount)
-	if !ok || count.Type() != pcommon.ValueTypeInt {
+	if !ok || sglang.RankOf(count) == sglang.NoRank {
 		return nil
 	}
-	d := &fold.Digest{Ranks: int(count.Int()), Slowest: sglang.NoRank}
+	d := &fold.Digest{Ranks: int(sglang.RankOf(count)), Slowest: sglang.NoRank}
 	if v, ok := attrs.Get(sglang.AttrRanksExpected); ok {
-		d.Expected = int(v.Int())
+		d.Expected = int(max(sglang.RankOf(v), 0))
 	}
 	if v, ok := attrs.Get(sglang.AttrRanksSlowest); ok {
 		d.Slowest = sglang.RankOf(v)
 	}
 	if v, ok := attrs.Get(sglang.AttrRanksSlowestShare); ok {
-		d.SlowestShare = v.Double()
+		d.SlowestShare = shareOf(v)
 	}
 	for stage := range d.Skew {
 		if v, ok := attrs.Get(skewKeys[stage]); ok {

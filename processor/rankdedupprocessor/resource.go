@@ -4,6 +4,9 @@
 package rankdedupprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor"
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -18,6 +21,18 @@ const (
 	attrHostName   = "host.name"
 	attrPID        = "process.pid"
 )
+
+// maxKey bounds each text that is remembered of a sender, in bytes.
+const maxKey = 256
+
+// bounded returns the text, or a digest of one that is too long.
+func bounded(text string) string {
+	if len(text) <= maxKey {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
 
 // keyOf reads what a resource says about its sender.
 func keyOf(attrs pcommon.Map) identity.Key {
@@ -51,6 +66,7 @@ func keyOf(attrs pcommon.Map) identity.Key {
 		}
 		key.Instance = hostID + "/" + pid
 	}
+	key.Instance, key.Peer, key.Engine = bounded(key.Instance), bounded(key.Peer), bounded(key.Engine)
 	return key
 }
 

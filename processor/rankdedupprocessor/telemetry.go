@@ -127,6 +127,7 @@ func (p *tracesProcessor) level(of func(fold.Stats) int64) (sum int64) {
 func (t *telemetry) batch(ctx context.Context, b *batch) {
 	t.builder.ProcessorRankdedupSpansIn.Add(ctx, int64(len(b.entries)))
 	count(ctx, t.builder.ProcessorRankdedupSpansAtOnce, b.passed)
+	count(ctx, t.builder.ProcessorRankdedupSendersRefused, b.stats.refusedSenders)
 	t.stats(ctx, &b.stats)
 }
 
@@ -171,7 +172,18 @@ func (t *telemetry) lost(why lostReason, n int64) {
 
 func (t *telemetry) shutdown() { t.builder.Shutdown() }
 
-// secondsOf reads a duration that is given in seconds.
+// secondsOf reads a duration that is given in seconds; 0 for what is none.
 func secondsOf(v pcommon.Value) time.Duration {
-	return time.Duration(v.Double() * float64(time.Second))
+	if s := v.Double(); s > 0 && s <= time.Hour.Seconds() {
+		return time.Duration(s * float64(time.Second))
+	}
+	return 0
+}
+
+// shareOf reads a share; 0 for what is none.
+func shareOf(v pcommon.Value) float64 {
+	if share := v.Double(); share > 0 && share <= 1 {
+		return share
+	}
+	return 0
 }

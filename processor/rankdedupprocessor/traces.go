@@ -33,7 +33,7 @@ type tracesProcessor struct {
 	next     consumer.Traces
 	registry *identity.Registry
 	shards   [shardCount]lockedShard
-	bytes    atomic.Int64 // held and remembered, of all shards and the outbox
+	bytes    atomic.Int64 // held and remembered, of all shards
 	maxBytes int64
 	batches  sync.Pool
 	flusher  *flusher

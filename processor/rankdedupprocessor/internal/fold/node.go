@@ -4,8 +4,10 @@
 package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
 
 import (
+	"cmp"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
@@ -20,9 +22,10 @@ const (
 
 	// Estimated sizes in bytes, for the memory limit.
 	nodeBytes  = 320
-	slotBytes  = 40
+	slotBytes  = int64(unsafe.Sizeof(slot{}))
+	looseBytes = slotBytes + int64(unsafe.Sizeof(loose{})) + 32
 	idBytes    = 64
-	traceBytes = 700
+	traceBytes = 1000
 )
 
 // rankBit is the rank's bit in a set. Ranks of one group are contiguous, so sets
@@ -91,9 +94,10 @@ type node struct {
 	// target, while that is not known.
 	wrote uint64
 
-	base  int64 // ordinal of steps[0]
-	steps []slot
-	loose []*slot // slices without usable ordinal, by time
+	base    int64 // ordinal of steps[0]
+	steps   []slot
+	loose   []*slot // slices without usable ordinal, by start
+	longest int64   // duration of the longest loose one
 	// union-find: this node turned out to be another one.
 	merged *node
 }
@@ -105,23 +109,27 @@ type local struct {
 	start int64 // of the rank's copy, unix ns; 0 while only the id is known
 }
 
-// slot is a logical leaf.
+// slot is a logical leaf. There is one per decode step, so its size counts.
 type slot struct {
 	spread   spread
-	item     *Item // standby
-	start    int64
-	duration int64
+	item     *Item  // standby
+	loose    *loose // nil for steps
 	stage    sglang.Stage
 	released bool
-	merged   *slot // this slot turned out to be another one
-	// copies are the low halves of the ids that a loose slot was found for, to
-	// tell a resend from a neighbour.
+}
+
+// loose is what is known of a slot that has no ordinal.
+type loose struct {
+	start, duration int64 // ns, on the reference rank's clock
+	merged          *slot // this slot turned out to be another one
+	// copies are the low halves of the ids that the slot was found for, to tell a
+	// resend from a neighbour.
 	copies []uint32
 }
 
 func (s *slot) find() *slot {
-	for s.merged != nil {
-		s = s.merged
+	for s.loose != nil && s.loose.merged != nil {
+		s = s.loose.merged
 	}
 	return s
 }
@@ -199,10 +207,30 @@ func (n *node) step(t *trace, ordinal int64) *slot {
 	return &n.steps[i]
 }
 
+// stepAt returns the slot of an ordinal if there is one.
+func (n *node) stepAt(ordinal int64) *slot {
+	if i := ordinal - n.base; ordinal >= 0 && i >= 0 && i < int64(len(n.steps)) {
+		return &n.steps[i]
+	}
+	return nil
+}
+
+// slotOf returns the slot that holds the item, nil if none does.
+func (n *node) slotOf(it *Item) *slot {
+	s := n.stepAt(it.span.Ordinal)
+	if it.loose != nil {
+		s = it.loose.find()
+	}
+	if s == nil || s.item != it {
+		return nil
+	}
+	return s
+}
+
 // stepOf returns the ordinal under which the slot stands in steps, NoOrdinal if
 // it does not.
 func (n *node) stepOf(s *slot, ordinal int64) int64 {
-	if i := ordinal - n.base; ordinal >= 0 && i >= 0 && i < int64(len(n.steps)) && &n.steps[i] == s {
+	if s.loose == nil {
 		return ordinal
 	}
 	return NoOrdinal
@@ -211,37 +239,49 @@ func (n *node) stepOf(s *slot, ordinal int64) int64 {
 // nearest pairs leaves without an ordinal by their start.
 func (n *node) nearest(t *trace, sp *Span, rank int32) *slot {
 	start := sp.Start - n.offset(rank)
-	best, bestOff := -1, int64(0)
-	for i := len(n.loose) - 1; i >= 0; i-- {
-		s := n.loose[i]
-		if s.stage != sp.Stage {
-			continue
+	window := max(nearStart, n.longest/2)
+	var best *slot
+	bestOff := int64(0)
+	for _, s := range n.loose[n.looseFrom(start-window):] {
+		if s.loose.start > start+window {
+			break
 		}
-		off := abs(s.start - start)
-		if off > max(nearStart, s.duration/2) {
+		off := abs(s.loose.start - start)
+		if s.stage != sp.Stage || off > max(nearStart, s.loose.duration/2) {
 			continue
 		}
 		// A second copy of a rank is a neighbour, unless it is the same span again.
-		if slices.Contains(s.copies, uint32(sp.ID)) {
+		if slices.Contains(s.loose.copies, uint32(sp.ID)) {
 			return s
 		}
 		if rank != sglang.NoRank && s.spread.ranks&rankBit(rank) != 0 {
 			continue
 		}
-		if best < 0 || off < bestOff {
-			best, bestOff = i, off
+		if best == nil || off <= bestOff {
+			best, bestOff = s, off
 		}
 	}
-	if best < 0 {
-		best = len(n.loose)
-		n.loose = append(n.loose, &slot{stage: sp.Stage, start: start, duration: sp.End - sp.Start})
-		t.grow(2 * slotBytes)
+	if best == nil {
+		best = &slot{stage: sp.Stage, loose: &loose{start: start, duration: sp.End - sp.Start}}
+		n.insert(t, best)
 	}
-	s := n.loose[best]
 	if sp.ID != 0 {
-		s.copies = append(s.copies, uint32(sp.ID))
+		best.loose.copies = append(best.loose.copies, uint32(sp.ID))
 	}
-	return s
+	return best
+}
+
+// looseFrom returns the index of the first loose slot that starts at the time or
+// later.
+func (n *node) looseFrom(start int64) int {
+	i, _ := slices.BinarySearchFunc(n.loose, start, func(s *slot, at int64) int { return cmp.Compare(s.loose.start, at) })
+	return i
+}
+
+func (n *node) insert(t *trace, s *slot) {
+	n.loose = slices.Insert(n.loose, n.looseFrom(s.loose.start+1), s)
+	n.longest = max(n.longest, s.loose.duration)
+	t.grow(looseBytes)
 }
 
 func (n *node) offset(rank int32) int64 {
@@ -310,25 +350,28 @@ func (n *node) absorbSlots(t *trace, o *node) {
 		into := n.step(t, o.base+int64(i))
 		if into == nil {
 			alone := *s
-			n.loose = append(n.loose, &alone)
+			alone.loose = &loose{start: s.spread.first}
+			if alone.item != nil {
+				alone.item.node, alone.item.loose = n, &alone
+			}
+			n.insert(t, &alone)
 			continue
 		}
 		n.absorbSlot(t, into, s)
 	}
-	for i := range o.loose {
-		s := o.loose[i]
-		sp := Span{Stage: s.stage, Start: s.start, End: s.start + s.duration}
+	for _, s := range o.loose {
+		sp := Span{Stage: s.stage, Start: s.loose.start, End: s.loose.start + s.loose.duration}
 		// The start is on the reference rank's clock: use a rank without offset.
 		into := n.nearest(t, &sp, sglang.NoRank)
 		n.absorbSlot(t, into, s)
-		s.merged = into
+		into.loose.copies = append(into.loose.copies, s.loose.copies...)
+		s.loose.merged = into
 	}
 	o.steps, o.loose = nil, nil
 }
 
 func (n *node) absorbSlot(t *trace, into, from *slot) {
 	into.spread.merge(from.spread)
-	into.copies = append(into.copies, from.copies...)
 	into.stage = from.stage
 	into.released = into.released || from.released
 	into.item = t.keepOne(into.released, into.item, from.item)

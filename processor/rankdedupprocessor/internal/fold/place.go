@@ -134,9 +134,6 @@ func (t *trace) takeLeaf(now int64, parent *node, sp *Span, o Origin, item *Item
 	rank := o.Proc.Ranks.TP
 	s := parent.slotFor(t, sp, rank)
 	s.spread.add(rank, sp.End)
-	if s.start == 0 {
-		s.start, s.duration = sp.Start-parent.offset(rank), sp.End-sp.Start
-	}
 	if s.released {
 		return t.folded(parent.thread)
 	}
@@ -153,6 +150,9 @@ func (t *trace) takeLeaf(now int64, parent *node, sp *Span, o Origin, item *Item
 		item = t.hold(sp, o, rank, inSlot)
 	}
 	item.where, item.rank, item.node, item.origin = inSlot, rank, parent, o
+	if s.loose != nil {
+		item.loose = s
+	}
 	s.item = item
 	t.shard.later(waitQueue, item, now)
 	return Hold, item

@@ -238,7 +238,7 @@ func (d *driver) deliver(p *process, batch []copyOf, taken bool) {
 	for i, c := range batch {
 		switch c.span.Kind {
 		case sglang.KindSlice:
-			sender.Saw(c.span.Stage.Info().Process)
+			d.registry.Saw(sender, c.span.Stage.Info().Process, d.now)
 		case sglang.KindRoot:
 			d.registry.Join(sender, identity.Root{TraceLow: c.span.Trace.Lo, Span: c.span.ID}, d.now)
 		case sglang.KindThread:
@@ -248,7 +248,7 @@ func (d *driver) deliver(p *process, batch []copyOf, taken bool) {
 		}
 	}
 	if sender.Proc() != nil {
-		d.registry.Revive(sender.Proc())
+		d.registry.Alive(sender.Proc(), d.now)
 	}
 	mark := d.shard.Mark()
 	var passed []outSpan
@@ -393,6 +393,17 @@ func (d *driver) rest() {
 	}
 }
 
+// forget lets time pass until all is forgotten: what is counted must be nothing.
+func (d *driver) forget() {
+	d.advance(11 * time.Minute)
+	for range 3 {
+		d.advance(11 * time.Second)
+	}
+	if bytes, l := d.bytes.Load(), d.shard.Levels(); bytes != 0 || l.Held != 0 || l.Traces != 0 {
+		d.t.Fatalf("%d bytes, %d spans, %d traces are still counted", bytes, l.Held, l.Traces)
+	}
+}
+
 // TestUnion: whatever the ranks lose and in whatever order their batches come,
 // every logical span that some rank delivered leaves once, below its own parent.
 func TestUnion(t *testing.T) {
@@ -407,6 +418,7 @@ func TestUnion(t *testing.T) {
 		d.run(m.processes, true)
 		d.rest()
 		d.check(m)
+		d.forget()
 	})
 }
 
@@ -428,6 +440,7 @@ func TestConversation(t *testing.T) {
 		}
 		d.rest()
 		d.check(m)
+		d.forget()
 	})
 }
 
@@ -448,6 +461,7 @@ func TestParallelRequests(t *testing.T) {
 		d.run(m.processes, true)
 		d.rest()
 		d.check(m)
+		d.forget()
 	})
 }
 
@@ -466,6 +480,7 @@ func TestColdStart(t *testing.T) {
 		d.run(m.processes, true)
 		d.rest()
 		d.check(m)
+		d.forget()
 	})
 }
 
@@ -481,6 +496,7 @@ func TestColdStartLosses(t *testing.T) {
 		d.run(m.processes, true)
 		d.rest()
 		d.checkDelivered(m)
+		d.forget()
 	})
 }
 
@@ -508,8 +524,91 @@ func TestTwoEngines(t *testing.T) {
 		d.run(processes, true)
 		d.rest()
 		d.check(models...)
+		d.forget()
 		if engines := d.registry.Count().Engines; engines != 3 {
 			t.Fatalf("%d engines, not 3", engines)
 		}
+	})
+}
+
+// TestShutdownAtAnyTime: what was taken before leaves, and nothing is counted after.
+func TestShutdownAtAnyTime(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		if rapid.Bool().Draw(t, "warm") {
+			d.warm(m, s, front, schedulers)
+		}
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
+		}
+		for _, p := range m.processes {
+			if rapid.Bool().Draw(t, "silent") {
+				p.batches = nil
+				continue
+			}
+			p.batches = p.batches[:rapid.IntRange(0, len(p.batches)).Draw(t, "delivers")]
+		}
+		m.delivered = map[string]bool{}
+		for _, p := range m.processes {
+			for _, batch := range p.batches {
+				for _, c := range batch {
+					m.delivered[c.key] = true
+				}
+			}
+		}
+		d.run(m.processes, true)
+		d.advance(time.Duration(rapid.IntRange(0, 5000).Draw(t, "rest")) * time.Millisecond)
+		d.shard.FlushAll(d.now)
+		d.collect()
+		d.checkDelivered(m)
+		if bytes := d.bytes.Load(); bytes != 0 {
+			t.Fatalf("%d bytes are still counted", bytes)
+		}
+	})
+}
+
+// TestForgottenInFlight: a trace may be forgotten while spans of it are under way
+// to the next consumer.
+func TestForgottenInFlight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(t)
+		sender := d.registry.Sender(identity.Key{Instance: "front", Ranks: sglang.NoRanks}, d.now)
+		sp := Span{Trace: TraceID{Lo: 1}, ID: 2, Parent: 3, Kind: sglang.KindSlice, Stage: sglang.StageTokenize}
+		d.shard.Take(d.now, &sp, Origin{Sender: sender}, sglang.Thread{})
+		commits := d.shard.Commits(nil, 0)
+		d.shard.FlushAll(d.now)
+		for _, c := range commits {
+			c.Conclude(rapid.Bool().Draw(t, "taken"))
+		}
+		d.forget()
+	})
+}
+
+// TestLongTrace: an agent's trace that never rests costs no more than its latest requests.
+func TestLongTrace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := shape{tp: 2, pp: 1, dp: 1, level: 3, tokens: 6, chunks: 2}
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		d.warm(m, s, front, schedulers)
+		trace := TraceID{Hi: 1, Lo: m.id()}
+		highest := int64(0)
+		for n := 1; n < 40; n++ {
+			m.request(n, s, trace, front, schedulers, false)
+			d.run(m.processes, false)
+			for range 4 {
+				d.advance(time.Second)
+			}
+			if n < 10 {
+				highest = max(highest, d.bytes.Load())
+			} else if bytes := d.bytes.Load(); bytes > 2*highest {
+				t.Fatalf("%d bytes at request %d, at most %d at first", bytes, n, highest)
+			}
+		}
+		d.rest()
+		d.check(m)
+		d.forget()
 	})
 }

@@ -10,19 +10,21 @@ import (
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
 )
 
 // request is a root span that was seen.
 type request struct {
 	id   uint64
 	item *Item // nil once it left
+	left int64 // when it left, unix ns
+	own  bool  // see Span.Own
 }
 
 // takeThread decides a thread span.
 func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Verdict, *Item) {
-	if o.Proc == nil || th.Ranks.TP == sglang.NoRank || sglang.ProcessOf(th.Label) == sglang.ProcessTransfer {
-		verdict, _ := t.takeSingle(sp, o)
-		return verdict, nil
+	if o.Proc == nil || !identity.Foldable(th) || t.crowded(sp.ID) {
+		return t.takeSingle(sp, o)
 	}
 	l := t.threadOf(sp, o)
 	rank := o.Proc.Ranks.TP
@@ -34,15 +36,14 @@ func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Ver
 	if l.done {
 		return t.lateThread(l, sp, rank)
 	}
-	for _, it := range l.items {
-		if it.span.ID == sp.ID {
-			return Fold, nil // a resend of what is held
-		}
+	if slices.ContainsFunc(l.items, func(it *Item) bool { return it.span.ID == sp.ID }) {
+		t.shard.stats.Resent++
+		return Fold, nil
 	}
-	l.spread.add(rank, sp.End)
-	if sp.Prior != nil {
+	if sp.Prior != nil && l.spread.ranks&rankBit(rank) == 0 {
 		l.prior = append(l.prior, sp.Prior)
 	}
+	l.spread.add(rank, sp.End)
 	it := t.hold(sp, o, rank, inThread)
 	l.items = append(l.items, it)
 	t.trim(l)
@@ -59,12 +60,12 @@ func (t *trace) lateThread(l *thread, sp *Span, rank int32) (Verdict, *Item) {
 	if sp.ID != l.public && slices.Contains(l.named, sp.ID) {
 		return t.passUnfolded(sp), nil
 	}
-	if l.spread.ranks == 0 {
+	l.spread.add(rank, sp.End)
+	if !l.out {
 		// None of its copies was there in time.
-		l.spread.add(rank, sp.End)
 		sp.ID = l.nameAs(sp.ID)
 		t.shard.stats.LatePassed++
-		t.shard.commit(commit{})
+		t.shard.commit(commit{trace: t, thread: l})
 		return Pass, nil
 	}
 	return t.folded(l)
@@ -129,6 +130,7 @@ func (t *trace) threadOf(sp *Span, o Origin) *thread {
 	}
 	mine.root = sp.Parent
 	if _, known := localOf(mine.locals, p.Ranks.TP); !known {
+		mine.locals = slices.DeleteFunc(mine.locals, func(lo local) bool { return lo.id == sp.ID }) // of a rank that was a guess
 		mine.locals = append(mine.locals, local{rank: p.Ranks.TP, id: sp.ID})
 	}
 	t.bind(sp.ID, ref{thread: mine})
@@ -144,15 +146,18 @@ func (t *trace) placeKnown(now int64, id uint64) {
 
 // takeRoot decides a request's root.
 func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
-	for _, r := range t.roots {
-		if r.id == sp.ID {
-			t.shard.stats.Resent++
-			return Fold, nil
-		}
+	if t.ids[sp.ID].root != nil {
+		t.shard.stats.Resent++
+		return Fold, nil
+	}
+	if t.openRoots >= maxRequests {
+		return t.takeSingle(sp, o)
 	}
 	it := t.hold(sp, o, sglang.NoRank, inRoot)
-	t.roots = append(t.roots, &request{id: sp.ID, item: it})
-	t.grow(idBytes)
+	r := &request{id: sp.ID, item: it, own: sp.Own}
+	t.roots = append(t.roots, r)
+	t.bind(sp.ID, ref{root: r})
+	t.openRoots++
 	t.shard.later(waitQueue, it, now)
 	t.shard.touch(t)
 	return Hold, it
@@ -161,18 +166,12 @@ func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
 // threadsOf returns the threads of a root. A thread whose root is not known
 // counts where no other request is open.
 func (t *trace) threadsOf(root uint64) []*thread {
-	open := 0
-	for _, r := range t.roots {
-		if r.item != nil {
-			open++
-		}
-	}
 	var threads []*thread
 	for _, l := range t.threads {
 		if l.merged != nil || l.done {
 			continue
 		}
-		if of := t.rootOf(l); of == root || (of == 0 && open <= 1 && len(t.front) <= 1) {
+		if of := t.rootOf(l); of == root || (of == 0 && t.openRoots <= 1 && len(t.front) <= 1) {
 			threads = append(threads, l)
 		}
 	}
@@ -181,6 +180,9 @@ func (t *trace) threadsOf(root uint64) []*thread {
 
 // checkRoots releases the requests that are complete.
 func (t *trace) checkRoots(now int64) {
+	if t.openRoots == 0 || t.inFlight > 0 || t.learning() {
+		return
+	}
 	for _, r := range t.roots {
 		if r.item != nil && t.complete(r) {
 			t.flush(now, r, ReasonNone)
@@ -188,13 +190,13 @@ func (t *trace) checkRoots(now int64) {
 	}
 }
 
-// complete tells whether a request can go: nothing of it is under way, and its
-// ranks are all known.
+// complete tells whether a request can go, where nothing of its trace is under
+// way: its ranks are all known.
 func (t *trace) complete(r *request) bool {
-	if len(t.unknown) > 0 || t.inFlight > 0 {
-		return false
-	}
 	threads := t.threadsOf(r.id)
+	if r.own {
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(l *thread) bool { return len(l.items) == 0 })
+	}
 	for _, l := range threads {
 		if !l.group.Mature() {
 			return false
@@ -227,6 +229,10 @@ func (t *trace) whole(threads []*thread) bool {
 	return true
 }
 
+func (t *trace) anyOpen() bool {
+	return slices.ContainsFunc(t.threads, func(l *thread) bool { return l.merged == nil && !l.done })
+}
+
 func (t *trace) open() []*thread {
 	return slices.DeleteFunc(slices.Clone(t.threads), func(l *thread) bool { return l.merged != nil || l.done })
 }
@@ -240,10 +246,12 @@ func (t *trace) flush(now int64, r *request, why Reason) {
 		t.flushFills(now, l)
 	}
 	for _, l := range threads {
+		l.own = r.own
 		t.flushThread(l, why)
 	}
 	it := r.item
-	r.item = nil
+	r.item, r.left = nil, now
+	t.openRoots--
 	for front := range t.front {
 		if t.up[front] == r.id || len(t.front) == 1 {
 			delete(t.front, front)
@@ -292,10 +300,11 @@ func (t *trace) releaseSlot(parent *node, s *slot, why Reason) {
 // flushThread releases one thread span of the thread's copies, with the digest
 // of the others.
 func (t *trace) flushThread(l *thread, why Reason) {
-	l.done = true
+	l.done, l.left = true, t.shard.now.UnixNano()
 	if len(l.items) == 0 {
 		return
 	}
+	l.out = true
 	slices.SortFunc(l.items, func(a, b *Item) int { return cmp.Compare(a.rank, b.rank) })
 	kept := l.items[0]
 	for _, it := range l.items {
@@ -329,7 +338,10 @@ func (t *trace) flushThread(l *thread, why Reason) {
 
 // digest sums up what the copies of the thread knew.
 func (l *thread) digest() *Digest {
-	d := &Digest{Slowest: sglang.NoRank, Expected: len(l.group.Expected())}
+	d := &Digest{Slowest: sglang.NoRank}
+	if !l.own {
+		d.Expected = len(l.group.Expected())
+	}
 	lasts := map[int32]int{}
 	compared := 0
 	compare := func(stage sglang.Stage, s *spread) {

@@ -79,6 +79,8 @@ type commit struct {
 	node *node
 	slot *slot
 	step int64
+	// Or a thread span that came after its request had left.
+	thread *thread
 	// Or a span that is not folded.
 	id     uint64
 	parent uint64
@@ -117,7 +119,7 @@ func (c *Commit) Conclude(taken bool) {
 	if taken {
 		c.shard.apply(&c.c)
 	}
-	if t.inFlight == 0 && len(t.roots) > 0 {
+	if t.inFlight == 0 && t.openRoots > 0 {
 		c.shard.touch(t)
 	}
 }
@@ -141,6 +143,8 @@ func (s *Shard) commitLast(int64) {
 func (s *Shard) apply(c *commit) {
 	t := c.trace
 	switch {
+	case c.thread != nil:
+		c.thread.find().out = true
 	case c.node == nil:
 		t.applySingle(c)
 	case c.slot != nil:
@@ -162,8 +166,8 @@ func (s *Shard) apply(c *commit) {
 
 func (c *commit) currentSlot() *slot {
 	n := c.node.find()
-	if i := c.step - n.base; c.step != NoOrdinal && i >= 0 && i < int64(len(n.steps)) {
-		return &n.steps[i]
+	if s := n.stepAt(c.step); s != nil {
+		return s
 	}
 	return c.slot.find()
 }
@@ -185,13 +189,17 @@ func (t *trace) applySingle(c *commit) {
 }
 
 func (t *trace) rootDone(id uint64) bool {
-	return slices.ContainsFunc(t.roots, func(r *request) bool { return r.id == id && r.item == nil })
+	r := t.ids[id].root
+	return r != nil && r.item == nil
 }
 
 // Take decides a span that arrives. For Hold the caller must hand the payload to
 // Keep before the shard is used again. A nil item with Hold does not occur.
 func (s *Shard) Take(now time.Time, sp *Span, o Origin, th sglang.Thread) (Verdict, *Item) {
 	s.now = now
+	if sp.Kind == sglang.KindForeign || sp.Kind == sglang.KindRoom {
+		return Pass, nil
+	}
 	ns := now.UnixNano()
 	t := s.trace(sp.Trace, ns)
 	switch sp.Kind {
@@ -286,11 +294,17 @@ func (q *queue) compact() {
 	q.head = 0
 }
 
-func (s *Shard) touch(t *trace) { s.touched = append(s.touched, t) }
+func (s *Shard) touch(t *trace) {
+	if !t.touched {
+		t.touched = true
+		s.touched = append(s.touched, t)
+	}
+}
 
 // Settle releases the requests that became complete.
 func (s *Shard) Settle(now time.Time) {
 	for i := 0; i < len(s.touched); i++ {
+		s.touched[i].touched = false
 		s.touched[i].checkRoots(now.UnixNano())
 	}
 	clear(s.touched)
@@ -309,7 +323,8 @@ func (s *Shard) Learned(now time.Time) {
 }
 
 func (t *trace) learned(now int64) {
-	var known, rest []*Item
+	var known []*Item
+	rest := t.unknown[:0]
 	for _, it := range t.unknown {
 		if it.gone || it.where != inUnknown {
 			continue
@@ -321,6 +336,7 @@ func (t *trace) learned(now int64) {
 		}
 		rest = append(rest, it)
 	}
+	clear(t.unknown[len(rest):])
 	t.unknown = rest
 	if len(known) > 0 {
 		t.placeAll(now, known)
@@ -357,11 +373,9 @@ func (t *trace) expire(now int64, it *Item, why Reason) {
 	switch it.where {
 	case inSlot:
 		n := it.node.find()
-		n.eachSlot(func(s *slot) {
-			if s.item == it {
-				t.releaseSlot(n, s, why)
-			}
-		})
+		if s := n.slotOf(it); s != nil {
+			t.releaseSlot(n, s, why)
+		}
 		t.shard.owes(it)
 	case inNode:
 		if l := it.node.find().thread; l != nil {
@@ -396,8 +410,10 @@ func (t *trace) expireRequest(now int64, it *Item, pick func(Reason) Reason) {
 		for _, r := range t.roots {
 			if r.item == it {
 				why := pick(ReasonNoThread)
-				if why == ReasonNoThread && t.whole(t.threadsOf(r.id)) {
+				if threads := t.threadsOf(r.id); why == ReasonNoThread && t.whole(threads) {
 					why = ReasonNone // it only waited for ranks that might have come
+				} else if why == ReasonNoThread {
+					t.shard.absent(threads)
 				}
 				t.flush(now, r, why)
 			}
@@ -435,6 +451,17 @@ func (t *trace) releaseUnfolded(it *Item, why Reason) {
 	t.release(it, Release{Span: it.span, Proc: it.origin.resolve(), Reason: why})
 }
 
+// absent tells the registry which ranks did not deliver their thread spans.
+func (s *Shard) absent(threads []*thread) {
+	for _, l := range threads {
+		for _, rank := range l.group.Expected() {
+			if l.spread.ranks&rankBit(rank) == 0 {
+				s.registry.Absent(l.group, rank, s.now)
+			}
+		}
+	}
+}
+
 // owes tells the registry that a copy stood in for the kept rank's.
 func (s *Shard) owes(it *Item) {
 	if p := it.origin.Proc; p != nil && !p.Primary() && s.registry.Owes(p.Group, s.now) {
@@ -451,6 +478,7 @@ func (s *Shard) forget(now int64) {
 			continue
 		}
 		if t.keepUntil(s.settings) > now {
+			t.prune(now - s.settings.DoneKeep.Nanoseconds())
 			s.idle = append(s.idle, idleTrace{t, now + s.settings.DoneKeep.Nanoseconds()})
 			continue
 		}
@@ -458,20 +486,23 @@ func (s *Shard) forget(now int64) {
 		s.remove(t)
 	}
 	if n > 0 {
-		s.idle = append(s.idle[:0], s.idle[n:]...)
+		left := copy(s.idle, s.idle[n:])
+		clear(s.idle[left:])
+		s.idle = s.idle[:left]
 	}
 }
 
+// remove forgets a trace. Commits may still refer to it.
 func (s *Shard) remove(t *trace) {
 	delete(s.traces, t.id)
 	s.stats.Traces--
 	s.grow(-t.bytes)
-	t.bytes = 0
+	t.bytes, t.removed = 0, true
 }
 
 // keepUntil tells how long the trace is to be remembered from its last span.
 func (t *trace) keepUntil(settings Settings) int64 {
-	if t.held == 0 && len(t.roots) > 0 && len(t.open()) == 0 {
+	if t.held == 0 && len(t.roots) > 0 && !t.anyOpen() {
 		return t.last + settings.DoneKeep.Nanoseconds()
 	}
 	return t.last + settings.IdleKeep.Nanoseconds()
@@ -511,20 +542,11 @@ func (s *Shard) Relieve(now time.Time) {
 	s.now = now
 	ns := now.UnixNano()
 	for i := 0; i < len(s.idle) && s.over(); i++ {
-		if t := s.idle[i].t; s.traces[t.id] == t && t.held == 0 && len(t.open()) == 0 {
+		if t := s.idle[i].t; s.traces[t.id] == t && t.held == 0 && !t.anyOpen() {
 			s.remove(t)
 		}
 	}
-	const forever = int64(1) << 62
-	for _, q := range [...]int{learnQueue, waitQueue} {
-		for s.over() {
-			it := s.queues[q].pop(forever)
-			if it == nil {
-				break
-			}
-			it.trace.expire(ns, it, ReasonLimit)
-		}
-	}
+	s.hurry(ns, ReasonLimit, s.over)
 	for _, t := range s.traces {
 		if !s.over() {
 			return
@@ -536,11 +558,29 @@ func (s *Shard) Relieve(now time.Time) {
 
 func (s *Shard) over() bool { return s.bytes.Load() > s.settings.MaxBytes }
 
+// hurry lets what waits go, the oldest first, as long as more says so.
+func (s *Shard) hurry(now int64, why Reason, more func() bool) {
+	const forever = int64(1) << 62
+	for _, q := range [...]int{learnQueue, waitQueue} {
+		for more() {
+			it := s.queues[q].pop(forever)
+			if it == nil {
+				break
+			}
+			it.trace.expire(now, it, why)
+		}
+	}
+}
+
 // FlushAll lets everything go.
 func (s *Shard) FlushAll(now time.Time) {
 	s.now = now
 	for _, t := range s.traces {
 		t.flushAll(now.UnixNano(), ReasonShutdown)
+	}
+	// Copies whose request has left or was never known.
+	s.hurry(now.UnixNano(), ReasonShutdown, func() bool { return true })
+	for _, t := range s.traces {
 		s.remove(t)
 	}
 }

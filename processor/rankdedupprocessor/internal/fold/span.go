@@ -26,6 +26,8 @@ type Span struct {
 	Name             string // read only where Stage is unknown
 	Ordinal          int64  // decode_ct, NoOrdinal where absent
 	Start, End       int64  // unix ns
+	// Own is set on roots that each rank makes for itself.
+	Own bool
 	// Prior is what an earlier tier folded into a thread span, nil if nothing.
 	Prior *Digest
 }
@@ -106,6 +108,7 @@ type Item struct {
 	rank   int32
 	trace  *trace
 	node   *node // set for standbys and deferred spans
+	loose  *slot // set for standbys of slots without ordinal
 	due    int64 // unix ns
 	gone   bool
 	waited bool // it was put off once for want of its parent

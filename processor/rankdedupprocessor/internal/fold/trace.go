@@ -33,6 +33,10 @@ type trace struct {
 	heldIDs map[uint64]*Item   // of unknown and waiting spans, to know resends
 	last    int64              // arrival of the latest span, unix ns
 	held    int
+	// openRoots are the roots that have not left.
+	openRoots int
+	touched   bool // in the shard's list
+	removed   bool // the shard has forgotten it
 	// levelTwo is set once a span told that the request is traced at level 2 or more.
 	levelTwo bool
 	// encoder is set once a multimodal encoder showed a slice.
@@ -41,11 +45,16 @@ type trace struct {
 	inFlight int
 }
 
-// ref is what an id stands for: a thread or a node.
+// ref is what an id stands for: a thread, a node or a root.
 type ref struct {
 	thread *thread
 	node   *node
+	root   *request
 }
+
+// maxRequests bounds the requests of one trace that are told apart at a time, so
+// that no trace costs more per span. What is beyond passes.
+const maxRequests = 4096
 
 // anchor is the span that a request's first slices link to, the same for all its
 // ranks; per place in the engine.
@@ -72,6 +81,9 @@ type thread struct {
 	// clocks[0] is the reference rank's.
 	clocks []clock
 	done   bool
+	left   int64 // when it was done, unix ns
+	out    bool  // one of its thread spans left
+	own    bool  // no other rank has a copy
 	due    int64 // when threads without a root leave
 	merged *thread
 }
@@ -146,6 +158,9 @@ func (l *thread) child(stage sglang.Stage, name string) *node {
 }
 
 func (t *trace) grow(n int64) {
+	if t.removed {
+		return
+	}
 	t.bytes += n
 	t.shard.grow(n)
 }
@@ -171,6 +186,12 @@ func (t *trace) threadAt(id uint64) *thread {
 		return l.find()
 	}
 	return nil
+}
+
+// crowded tells whether the id stands for nothing yet and no more requests can
+// be told apart.
+func (t *trace) crowded(id uint64) bool {
+	return len(t.threads) >= maxRequests && t.ids[id] == ref{}
 }
 
 func (t *trace) newThread(p *identity.Proc) *thread {
@@ -260,6 +281,8 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	switch {
 	case open <= 1 && free != nil && !(first && free.opened == sp.Stage):
 		return t.take(free, sp, p), false
+	case t.crowded(sp.Parent):
+		return nil, false
 	case first || p.Primary() || (open == 0 && !t.served(p.Group)):
 		return t.take(t.newThread(p), sp, p), false
 	}
@@ -301,6 +324,8 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 		return nil
 	case open > 1:
 		l = nil
+	case l == nil && t.crowded(sp.Parent):
+		return nil
 	case l == nil:
 		l = t.newThread(p)
 	}
@@ -421,16 +446,20 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 		a.nodes = append(a.nodes, n)
 	}
 	b.nodes, b.items = nil, nil
+	a.out = a.out || b.out
 	if a.done || b.done {
 		t.finish(a)
 	}
 	return a
 }
 
-// finish settles a thread of which a part has left: its thread span is out, what
-// slices it still holds leave after their wait.
+// finish settles a thread of which a part has left: what slices it still holds
+// leave after their wait.
 func (t *trace) finish(l *thread) {
-	l.done = true
+	if !l.out {
+		t.flushThread(l, ReasonNone)
+	}
+	l.done, l.left = true, t.shard.now.UnixNano()
 	for _, it := range l.items {
 		t.drop(it)
 	}

@@ -19,6 +19,7 @@ type Engine struct {
 	born   uint64 // order of creation: of two merged engines the older one's id stays
 	merged atomic.Pointer[Engine]
 	groups map[groupKey]*Group // owned by Registry.mu
+	procs  int                 // members of all groups; owned by Registry.mu
 }
 
 func (e *Engine) find() *Engine {
@@ -31,10 +32,10 @@ func (e *Engine) find() *Engine {
 // ID names the engine as long as one of its senders is remembered.
 func (e *Engine) ID() string { return e.find().id }
 
-type groupKey struct {
-	label  string // "" for schedulers of any role
-	dp, pp int32
-}
+type groupKey struct{ dp, pp int32 }
+
+// maxProcs bounds the processes of one engine.
+const maxProcs = 4096
 
 // Group is the ranks of one engine that emit copies of each other: equal data
 // parallel rank and pipeline stage, any tensor-parallel rank.
@@ -104,10 +105,6 @@ func (g *Group) Stages() []*Group {
 	}
 	return nil
 }
-
-// SameStage tells whether the two groups hold the same place in their engines,
-// so that they would be one group if the engines were one.
-func (g *Group) SameStage(other *Group) bool { return g.key == other.key }
 
 // Mature tells whether all ranks of the group that are at work should be known.
 func (g *Group) Mature() bool { return g.Find().mature.Load() }
@@ -190,20 +187,24 @@ func merge(a, b *Engine) *Engine {
 		}
 		mine.absorb(g)
 	}
-	refreshAll(a)
+	clear(b.groups)
+	a.procs = 0
+	for _, g := range a.groups {
+		a.procs += len(g.members)
+	}
+	a.link()
 	return a
 }
 
-// refreshAll recomputes every group. Registry.mu is held.
-func refreshAll(e *Engine) {
+// link tells the groups of each replica of each other. Registry.mu is held.
+func (e *Engine) link() {
+	replicas := map[int32][]*Group{}
 	for key, g := range e.groups {
-		g.refresh()
-		var stages []*Group
-		for other, o := range e.groups {
-			if other.label == key.label && other.dp == key.dp {
-				stages = append(stages, o)
-			}
+		replicas[key.dp] = append(replicas[key.dp], g)
+	}
+	for _, stages := range replicas {
+		for _, g := range stages {
+			g.stages.Store(&stages)
 		}
-		g.stages.Store(&stages)
 	}
 }

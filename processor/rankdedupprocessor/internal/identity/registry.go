@@ -4,9 +4,11 @@
 package identity // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,7 +49,9 @@ type Registry struct {
 	settings Settings
 	senders  atomic.Pointer[map[Key]*Sender]
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// fresh are senders that are not yet in the table: it is copied for many at once.
+	fresh     map[Key]*Sender
 	instances map[string]*instance
 	engines   map[string]*Engine // by id, those that an earlier tier named
 	roots     [2]map[Root]*Engine
@@ -67,6 +71,7 @@ const maxRoots = 1 << 16
 func NewRegistry(settings Settings) *Registry {
 	r := &Registry{
 		settings:  settings,
+		fresh:     map[Key]*Sender{},
 		instances: map[string]*instance{},
 		engines:   map[string]*Engine{},
 		roots:     [2]map[Root]*Engine{{}, {}},
@@ -87,7 +92,10 @@ type Sender struct {
 	// firsts: below which parent the sender showed the first slice of a request,
 	// while its ranks are unknown; owned by Registry.mu.
 	firsts map[first]uint64
-	kinds  atomic.Uint32
+	// adopted: proc was taken over from the instance id, no thread span has told
+	// it; owned by Registry.mu.
+	adopted bool
+	kinds   atomic.Uint32
 }
 
 type first struct {
@@ -96,20 +104,20 @@ type first struct {
 }
 
 // maxFirsts bounds Sender.firsts.
-const maxFirsts = 256
+const maxFirsts = 64
 
 // instance is what is known of a service.instance.id over all its peers.
 type instance struct {
 	proc      *Proc
 	since     time.Time
-	ambiguous bool
-	kinds     uint32
+	ambiguous bool      // several processes have it
+	kinds     uint32    // of process that showed a stage, as bits
+	adopters  []*Sender // that were given proc for the id alone
 }
 
 // Proc is an engine process whose ranks are known. It never changes.
 type Proc struct {
 	Ranks sglang.Ranks
-	Label string
 	Group *Group
 	self  *member
 }
@@ -128,22 +136,9 @@ func (r *Registry) Sender(key Key, now time.Time) *Sender {
 		s = r.add(key, now)
 	}
 	if s != nil {
-		s.seen(now)
+		s.lastSeen.Store(now.UnixNano())
 	}
 	return s
-}
-
-func (s *Sender) seen(now time.Time) {
-	s.lastSeen.Store(now.UnixNano())
-	p := s.Proc()
-	if p == nil {
-		return
-	}
-	m := p.self.find()
-	m.lastSeen.Store(now.UnixNano())
-	if m.owes.Load() != 0 {
-		m.owes.Store(0)
-	}
 }
 
 // Proc returns the process, nil while it is unknown or where the sender stands
@@ -166,31 +161,71 @@ func (s *Sender) EngineID() string {
 	return ""
 }
 
-// Saw notes that the sender emitted a stage of the process.
-func (s *Sender) Saw(p sglang.Process) {
-	if bit := uint32(1) << p; s.kinds.Load()&bit == 0 {
-		s.kinds.Or(bit)
+const frontAndScheduler = 1<<sglang.ProcessFrontEnd | 1<<sglang.ProcessScheduler
+
+// Saw notes that the sender emitted a stage of the kind of process.
+func (r *Registry) Saw(s *Sender, kind sglang.Process, now time.Time) {
+	bit := uint32(1) << kind
+	if s.kinds.Load()&bit != 0 {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.kinds.Or(bit)
+	inst := r.instance(s, now)
+	if inst.kinds |= bit; inst.kinds&frontAndScheduler == frontAndScheduler {
+		inst.ambiguous = true
+		s.disown()
+	}
+}
+
+// disown takes back what a sender was given for its instance id. It reports
+// whether there was something. Registry.mu is held.
+func (s *Sender) disown() bool {
+	if !s.adopted {
+		return false
+	}
+	s.adopted = false
+	s.proc.Store(nil)
+	return true
 }
 
 func (r *Registry) add(key Key, now time.Time) *Sender {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	table := *r.senders.Load()
-	if s := table[key]; s != nil {
+	if s := cmp.Or(table[key], r.fresh[key]); s != nil {
 		return s
 	}
-	if len(table) >= r.settings.MaxSenders {
+	if len(table)+len(r.fresh) >= r.settings.MaxSenders {
 		return nil
 	}
 	// The resource's strings may share memory with a whole request.
 	key.Instance, key.Peer, key.Engine = strings.Clone(key.Instance), strings.Clone(key.Peer), strings.Clone(key.Engine)
 	s := &Sender{key: key}
 	r.adopt(s, now)
-	table = maps.Clone(table)
-	table[key] = s
-	r.senders.Store(&table)
+	s.lastSeen.Store(now.UnixNano())
+	r.fresh[key] = s
+	if len(r.fresh) >= max(fewFresh, len(table)/8) {
+		r.publish()
+	}
 	return s
+}
+
+// fewFresh is how many senders may be missing from a small table.
+const fewFresh = 8
+
+// publish puts the fresh senders into the table. Registry.mu is held.
+func (r *Registry) publish() map[Key]*Sender {
+	table := *r.senders.Load()
+	if len(r.fresh) == 0 {
+		return table
+	}
+	table = maps.Clone(table)
+	maps.Copy(table, r.fresh)
+	clear(r.fresh)
+	r.senders.Store(&table)
+	return table
 }
 
 // adopt gives a sender what is known of it without having seen a thread span.
@@ -204,7 +239,7 @@ func (r *Registry) adopt(s *Sender, now time.Time) {
 		s.engine.Store(e.find())
 	}
 	if s.key.Ranks.TP != sglang.NoRank {
-		r.setProc(s, sglang.Thread{Label: "Scheduler", Ranks: s.key.Ranks}, now)
+		r.setProc(s, sglang.Thread{Ranks: s.key.Ranks}, now)
 		return
 	}
 	known := r.instances[s.key.Instance]
@@ -213,11 +248,17 @@ func (r *Registry) adopt(s *Sender, now time.Time) {
 	}
 	s.engine.Store(known.proc.Group.engine)
 	s.proc.Store(known.proc)
+	s.adopted = true
+	known.adopters = append(known.adopters, s)
 }
 
 func (i *instance) trusted(now time.Time, settle time.Duration) bool {
-	const both = 1<<sglang.ProcessFrontEnd | 1<<sglang.ProcessScheduler
-	return i.proc != nil && !i.ambiguous && i.kinds&both != both && now.Sub(i.since) >= settle
+	return i.proc != nil && !i.ambiguous && now.Sub(i.since) >= settle
+}
+
+// prune forgets adopters that are none any more or have been quiet.
+func (i *instance) prune(oldest int64) {
+	i.adopters = slices.DeleteFunc(i.adopters, func(s *Sender) bool { return !s.adopted || s.lastSeen.Load() < oldest })
 }
 
 func (r *Registry) newEngine(id string) *Engine {
@@ -240,11 +281,19 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.join(s, root, now)
-	if !foldable(t) {
+	if !Foldable(t) {
 		return nil, false
 	}
 	inst := r.instance(s, now)
 	known := s.proc.Load()
+	if known != nil && known.Ranks != t.Ranks && s.disown() {
+		inst.ambiguous = true
+		known = nil
+	}
+	if s.adopted {
+		s.adopted = false
+		inst.prune(0)
+	}
 	switch {
 	case known == nil:
 		r.setProc(s, t, now)
@@ -256,8 +305,11 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 	if s.ambiguous.Load() {
 		return r.procOf(s.engine.Load().find(), t, now), true
 	}
-	r.note(inst, s, now)
-	return s.proc.Load(), changed
+	p := s.proc.Load()
+	if p != nil {
+		inst.note(p, now)
+	}
+	return p, changed
 }
 
 // Join puts the sender of a request root into the root's engine.
@@ -267,10 +319,10 @@ func (r *Registry) Join(s *Sender, root Root, now time.Time) {
 	r.join(s, root, now)
 }
 
-// foldable tells whether threads with the label are copies of each other over
-// the TP ranks. Transfer workers move each their own part of the KV cache.
-func foldable(t sglang.Thread) bool {
-	return t.Ranks.TP != sglang.NoRank && sglang.ProcessOf(t.Label) != sglang.ProcessTransfer
+// Foldable tells whether threads like this one are copies of each other over the
+// TP ranks. Transfer workers move each their own part of the KV cache.
+func Foldable(t sglang.Thread) bool {
+	return t.Ranks.TP != sglang.NoRank && sglang.ProcessOf(t.Label) == sglang.ProcessScheduler
 }
 
 func (r *Registry) instance(s *Sender, now time.Time) *instance {
@@ -282,14 +334,12 @@ func (r *Registry) instance(s *Sender, now time.Time) *instance {
 	return inst
 }
 
-func (r *Registry) note(inst *instance, s *Sender, now time.Time) {
-	inst.kinds |= s.kinds.Load()
-	p := s.proc.Load()
-	if inst.proc == nil {
-		inst.proc, inst.since = p, now
+func (i *instance) note(p *Proc, now time.Time) {
+	if i.proc == nil {
+		i.proc, i.since = p, now
 	}
-	if inst.proc.Ranks != p.Ranks {
-		inst.ambiguous = true
+	if i.proc.Ranks != p.Ranks {
+		i.ambiguous = true
 	}
 }
 
@@ -343,30 +393,33 @@ func (r *Registry) setProc(s *Sender, t sglang.Thread, now time.Time) {
 		s.engine.Store(e)
 	}
 	s.proc.Store(r.procOf(e.find(), t, now))
+	s.firsts = nil
 }
 
 // procOf returns the process of an engine with the thread's ranks, as a member
-// of its group.
+// of its group; nil if the engine has too many.
 func (r *Registry) procOf(e *Engine, t sglang.Thread, now time.Time) *Proc {
 	key := groupKey{dp: t.Ranks.DP, pp: max(t.Ranks.PP, 0)}
-	if p := sglang.ProcessOf(t.Label); p != sglang.ProcessScheduler {
-		key.label = t.Label
-	}
 	g := e.groups[key]
+	if e.procs >= maxProcs && (g == nil || g.members[t.Ranks.TP] == nil) {
+		return nil
+	}
 	if g == nil {
 		g = &Group{key: key, engine: e, members: map[int32]*member{}, firstAt: now}
 		g.primary.Store(sglang.NoRank)
 		e.groups[key] = g
 		r.groups = append(r.groups, g)
+		e.link()
 	}
 	m := g.members[t.Ranks.TP]
 	if m == nil {
 		m = &member{}
 		g.members[t.Ranks.TP] = m
-		defer refreshAll(e)
+		e.procs++
+		g.refresh()
 	}
 	m.lastSeen.Store(now.UnixNano())
-	return &Proc{Ranks: t.Ranks, Label: strings.Clone(t.Label), Group: g, self: m}
+	return &Proc{Ranks: t.Ranks, Group: g, self: m}
 }
 
 // Owes notes that another rank's copy had to stand in for the group's primary.
@@ -390,12 +443,31 @@ func (r *Registry) Owes(g *Group, now time.Time) bool {
 	return true
 }
 
+// Absent notes that a rank other than the primary did not deliver for a request
+// that is over. Where it has been silent too it is not waited for any more.
+func (r *Registry) Absent(g *Group, rank int32, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g = g.Find()
+	m := g.members[rank]
+	if m == nil || rank == g.primary.Load() || now.Sub(time.Unix(0, m.lastSeen.Load())) < r.silence() {
+		return
+	}
+	m.dead.Store(true)
+	g.refresh()
+}
+
 // silence is how long a process that owes copies must have said nothing to count as dead.
 func (r *Registry) silence() time.Duration { return max(2*r.settings.Wait, 3*time.Second) }
 
-// Revive brings a process back that was taken for dead and speaks again.
-func (r *Registry) Revive(p *Proc) {
+// Alive notes that a process has sent something. One that was taken for dead is
+// back by it.
+func (r *Registry) Alive(p *Proc, now time.Time) {
 	m := p.self.find()
+	m.lastSeen.Store(now.UnixNano())
+	if m.owes.Load() != 0 {
+		m.owes.Store(0)
+	}
 	if !m.dead.Load() {
 		return
 	}
@@ -410,8 +482,16 @@ func (r *Registry) Revive(p *Proc) {
 func (r *Registry) MarkAmbiguous(s *Sender, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !s.ambiguous.Swap(true) {
-		r.instance(s, now).ambiguous = true
+	inst := r.instance(s, now)
+	inst.ambiguous = true
+	// Who was given its process for its instance id alone is the likelier one.
+	doubted := false
+	for _, other := range inst.adopters {
+		doubted = other.disown() || doubted
+	}
+	inst.adopters = nil
+	if !doubted {
+		s.ambiguous.Store(true)
 	}
 }
 
@@ -458,7 +538,7 @@ func (r *Registry) Forget(now time.Time) {
 // forget drops senders that have been quiet, and what only they kept alive.
 func (r *Registry) forget(now time.Time) {
 	oldest := now.Add(-r.settings.ForgetAfter).UnixNano()
-	table := *r.senders.Load()
+	table := r.publish()
 	quiet := 0
 	for _, s := range table {
 		if s.lastSeen.Load() < oldest {
@@ -483,7 +563,10 @@ func (r *Registry) prune(table map[Key]*Sender, oldest int64) {
 			engines[e.find()] = true
 		}
 	}
-	maps.DeleteFunc(r.instances, func(id string, _ *instance) bool { return !instances[id] })
+	maps.DeleteFunc(r.instances, func(id string, i *instance) bool {
+		i.prune(oldest)
+		return !instances[id]
+	})
 	maps.DeleteFunc(r.engines, func(_ string, e *Engine) bool { return !engines[e.find()] })
 	kept := r.groups[:0]
 	for _, g := range r.groups {
@@ -492,14 +575,28 @@ func (r *Registry) prune(table map[Key]*Sender, oldest int64) {
 		}
 		before := len(g.members)
 		maps.DeleteFunc(g.members, func(_ int32, m *member) bool { return m.lastSeen.Load() < oldest })
-		if len(g.members) != before {
-			g.refresh()
+		if gone := before - len(g.members); gone > 0 {
+			g.shrunk(gone)
+		}
+		if len(g.members) == 0 {
+			continue
 		}
 		kept = append(kept, g)
 	}
 	clear(r.groups[len(kept):])
 	r.groups = kept
 	r.strands.rotate()
+}
+
+// shrunk settles a group that lost members. Registry.mu is held.
+func (g *Group) shrunk(gone int) {
+	e := g.engine.find()
+	e.procs -= gone
+	g.refresh()
+	if len(g.members) == 0 {
+		delete(e.groups, g.key)
+		e.link()
+	}
 }
 
 // Counts of the table.
@@ -510,7 +607,10 @@ type Counts struct{ Senders, Known, Ambiguous, Engines int64 }
 func (r *Registry) Count() Counts {
 	var c Counts
 	engines := map[*Engine]struct{}{}
-	for _, s := range *r.senders.Load() {
+	r.mu.Lock()
+	table := r.publish()
+	r.mu.Unlock()
+	for _, s := range table {
 		c.Senders++
 		switch {
 		case s.ambiguous.Load():

@@ -39,6 +39,7 @@ type TelemetryBuilder struct {
 	ProcessorRankdedupPointsRefused     metric.Int64Counter
 	ProcessorRankdedupRankResets        metric.Int64Counter
 	ProcessorRankdedupSenders           metric.Int64ObservableGauge
+	ProcessorRankdedupSendersRefused    metric.Int64Counter
 	ProcessorRankdedupSeries            metric.Int64ObservableGauge
 	ProcessorRankdedupSpansAtOnce       metric.Int64Counter
 	ProcessorRankdedupSpansEarlyRelease metric.Int64Counter
@@ -262,6 +263,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_rankdedup_senders",
 		metric.WithDescription("Senders that are remembered, by what is known of them. [Development]"),
 		metric.WithUnit("{sender}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupSendersRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_rankdedup_senders_refused",
+		metric.WithDescription("Resources whose sender is not remembered because the table of senders is full; their spans are held for learn_wait and leave unfolded. [Development]"),
+		metric.WithUnit("{resource}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorRankdedupSeries, err = builder.meter.Int64ObservableGauge(

@@ -54,6 +54,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorRankdedupPointsOut.Add(context.Background(), 1)
 	tb.ProcessorRankdedupPointsRefused.Add(context.Background(), 1)
 	tb.ProcessorRankdedupRankResets.Add(context.Background(), 1)
+	tb.ProcessorRankdedupSendersRefused.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansAtOnce.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansEarlyRelease.Add(context.Background(), 1)
 	tb.ProcessorRankdedupSpansFilled.Add(context.Background(), 1)
@@ -96,6 +97,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSenders(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRankdedupSendersRefused(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRankdedupSeries(t, testTel,

@@ -1,0 +1,73 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+
+import (
+	"maps"
+	"slices"
+)
+
+// prune forgets the requests of a trace that left before the time: an agent's
+// trace may go on for hours.
+func (t *trace) prune(before int64) {
+	past := func(l *thread) bool { l = l.find(); return l.done && l.left < before && !l.holds() }
+	pastRoot := func(r *request) bool { return r.item == nil && r.left < before }
+	if t.inFlight > 0 || !slices.ContainsFunc(t.threads, past) && !slices.ContainsFunc(t.roots, pastRoot) {
+		return
+	}
+	maps.DeleteFunc(t.anchors, func(_ anchor, l *thread) bool { return past(l) })
+	t.pruneUp(pastRoot)
+	maps.DeleteFunc(t.ids, func(_ uint64, r ref) bool {
+		switch {
+		case r.root != nil:
+			return pastRoot(r.root)
+		case r.thread != nil:
+			return past(r.thread)
+		}
+		l := r.node.find().thread
+		return l != nil && past(l)
+	})
+	t.threads = slices.DeleteFunc(t.threads, past)
+	t.roots = slices.DeleteFunc(t.roots, pastRoot)
+	t.grow(t.size() - t.bytes)
+}
+
+// pruneUp forgets the spans that are not folded of requests that are past.
+func (t *trace) pruneUp(past func(*request) bool) {
+	const maxDepth = 8
+	var gone []uint64
+	for id := range t.up {
+		top := id
+		for depth := 0; depth < maxDepth && t.up[top] != 0; depth++ {
+			top = t.up[top]
+		}
+		if r := t.ids[top].root; r != nil && past(r) {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		delete(t.up, id)
+	}
+}
+
+// holds tells whether a copy waits that may still leave.
+func (l *thread) holds() (held bool) {
+	for _, n := range l.nodes {
+		held = held || n.item != nil
+		n.eachSlot(func(s *slot) { held = held || s.item != nil })
+	}
+	return held || len(l.items) > 0
+}
+
+// size estimates what is remembered of the trace, in bytes.
+func (t *trace) size() int64 {
+	sum := int64(traceBytes) + idBytes*int64(len(t.ids)+len(t.anchors)+len(t.up)+len(t.passed))
+	for _, l := range t.threads {
+		sum += nodeBytes
+		for _, n := range l.nodes {
+			sum += nodeBytes + slotBytes*int64(cap(n.steps)) + looseBytes*int64(len(n.loose))
+		}
+	}
+	return sum
+}
