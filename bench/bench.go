@@ -30,15 +30,16 @@ const (
 )
 
 type bench struct {
+	out         io.Writer
 	options     options
 	warm, load  load.Load
 	contestants []contestant
 }
 
-func newBench(o options) (*bench, error) {
+func newBench(out io.Writer, o options) (*bench, error) {
 	warm := o.shape
 	warm.Requests, warm.MinTokens, warm.MaxTokens, warm.Seed = 2*o.shape.Slots, 20, 60, 2
-	b := &bench{options: o}
+	b := &bench{out: out, options: o}
 	for _, c := range contestants(o.binary, o.peer) {
 		if strings.Contains(o.only, c.key) {
 			b.contestants = append(b.contestants, c)
@@ -65,7 +66,7 @@ func (b *bench) turn(ctx context.Context, round int, c *contestant) error {
 		return err
 	}
 	defer func() { _ = to.Stop() }()
-	col, err := process.Start(c.binary, c.config, to.Address)
+	col, err := process.Start(ctx, c.binary, c.config, to.Address)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (b *bench) turn(ctx context.Context, round int, c *contestant) error {
 	if err != nil {
 		return errors.Join(err, col.Kill(), errors.New(tail(col.Log())))
 	}
-	fmt.Printf("round %d %s: CPU %.2f s, %d spans out of %d, %.1f MB, peak %.0f MiB, behind %.1f s, load average %s\n", round+1, c.key,
+	fmt.Fprintf(b.out, "round %d %s: CPU %.2f s, %d spans out of %d, %.1f MB, peak %.0f MiB, behind %.1f s, load average %s\n", round+1, c.key,
 		m.CPU.Seconds(), m.SpansOut, m.SpansIn, float64(m.BytesOut)/1e6, float64(m.Peak)/(1<<20), m.Behind.Seconds(), loadAverage())
 	c.runs = append(c.runs, m)
 	return nil
@@ -90,7 +91,7 @@ func (b *bench) measure(ctx context.Context, c *contestant, col *process.Collect
 	if _, err := conns.Send(ctx, b.warm); err != nil {
 		return m, err
 	}
-	before, err := to.Quiet(quiet, overtime)
+	before, err := to.Quiet(ctx, quiet)
 	if err != nil {
 		return m, err
 	}
@@ -105,7 +106,7 @@ func (b *bench) measure(ctx context.Context, c *contestant, col *process.Collect
 	if err := <-profiled; err != nil {
 		return m, err
 	}
-	if _, err := to.Quiet(quiet, overtime); err != nil {
+	if _, err := to.Quiet(ctx, quiet); err != nil {
 		return m, err
 	}
 	counted, err := page(ctx, col.Metrics, c.metric)

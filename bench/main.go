@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -38,7 +39,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	exit(run(ctx, parse()))
+	exit(run(ctx, os.Stdout, parse()))
 }
 
 func exit(err error) {
@@ -70,12 +71,12 @@ func parse() options {
 	return o
 }
 
-func run(ctx context.Context, o options) error {
-	b, err := newBench(o)
+func run(ctx context.Context, out io.Writer, o options) error {
+	b, err := newBench(out, o)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("load: %d requests, %d spans, %.1f MB, %.1f s\n", b.load.Requests, b.load.Spans, float64(b.load.Bytes)/1e6, b.load.Duration().Seconds())
+	fmt.Fprintf(out, "load: %d requests, %d spans, %.1f MB, %.1f s\n", b.load.Requests, b.load.Spans, float64(b.load.Bytes)/1e6, b.load.Duration().Seconds())
 	for round := range o.rounds {
 		for i := range b.contestants {
 			if err := b.turn(ctx, round, &b.contestants[i]); err != nil {
@@ -84,7 +85,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	text := b.text()
-	fmt.Print("\n", text)
+	fmt.Fprint(out, "\n", text)
 	if o.doc == "" {
 		return nil
 	}

@@ -31,44 +31,50 @@ type Collector struct {
 	GRPC, Metrics, PProf string
 	cmd                  *exec.Cmd
 	log                  bytes.Buffer
-	exited               chan error
-	stopped              bool
+	// exited is closed after err, the process's end, was set.
+	exited chan struct{}
+	err    error
 }
 
 // Start runs a collector in front of a sink and returns once it takes OTLP.
-func Start(binary, config, sink string) (*Collector, error) {
+func Start(ctx context.Context, binary, config, sink string) (*Collector, error) {
 	ports, err := freePorts(4)
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{GRPC: local(ports[0]), Metrics: local(ports[1]), PProf: local(ports[2]), exited: make(chan error, 1)}
+	c := &Collector{GRPC: local(ports[0]), Metrics: local(ports[1]), PProf: local(ports[2]), exited: make(chan struct{})}
 	c.cmd = exec.Command(binary, "--config", config)
 	c.cmd.Env = append(os.Environ(),
 		"BENCH_GRPC="+c.GRPC, "BENCH_METRICS="+c.Metrics, "BENCH_PPROF="+c.PProf,
 		"BENCH_OWN_PORT="+strconv.Itoa(ports[3]), "BENCH_SINK="+sink)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
-	// The collector ends if this program is killed.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	go func() { c.exited <- c.cmd.Wait() }()
-	return c, c.await()
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.exited)
+	}()
+	return c, c.await(ctx)
 }
 
-func (c *Collector) await() error {
-	for began := time.Now(); time.Since(began) < startLimit; time.Sleep(50 * time.Millisecond) {
+func (c *Collector) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
 		select {
-		case err := <-c.exited:
-			c.stopped = true
-			return fmt.Errorf("%s ended: %w\n%s", c.cmd.Path, err, c.log.String())
-		default:
+		case <-c.exited:
+			return fmt.Errorf("%s ended: %w\n%s", c.cmd.Path, c.err, c.log.String())
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s does not listen: %w", c.cmd.Path, ctx.Err()), c.Kill())
+		case <-ticker.C:
 		}
 		if conn, err := net.DialTimeout("tcp", c.GRPC, time.Second); err == nil {
 			return conn.Close()
 		}
 	}
-	return errors.Join(fmt.Errorf("%s does not listen after %s", c.cmd.Path, startLimit), c.Kill())
 }
 
 // CPU is user and system time so far.
@@ -123,10 +129,9 @@ func (c *Collector) Stop(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	select {
-	case err := <-c.exited:
-		c.stopped = true
+	case <-c.exited:
 		s := c.cmd.ProcessState
-		return s.UserTime() + s.SystemTime(), err
+		return s.UserTime() + s.SystemTime(), c.err
 	case <-ctx.Done():
 		return 0, errors.Join(ctx.Err(), c.Kill())
 	}
@@ -134,12 +139,11 @@ func (c *Collector) Stop(ctx context.Context) (time.Duration, error) {
 
 // Kill ends the collector if it still runs.
 func (c *Collector) Kill() error {
-	if c.stopped {
-		return nil
-	}
-	c.stopped = true
 	err := c.cmd.Process.Kill()
 	<-c.exited
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ package sink // import "github.com/otelcol-sglang/otelcol-sglang/bench/internal/
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -60,20 +61,26 @@ func (p *Process) Counts() (Counts, error) {
 	return c, json.Unmarshal(line, &c)
 }
 
-// Quiet waits until nothing came for a while, or the limit.
-func (p *Process) Quiet(quiet, limit time.Duration) (Counts, error) {
-	const every = 100 * time.Millisecond
-	began := time.Now()
-	last, err := p.Counts()
-	since := began
-	for err == nil && time.Since(since) < quiet && time.Since(began) < limit {
-		time.Sleep(every)
-		var c Counts
-		if c, err = p.Counts(); c != last {
+// Quiet waits until nothing came for a while.
+func (p *Process) Quiet(ctx context.Context, quiet time.Duration) (Counts, error) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	last, since := Counts{}, time.Now()
+	for time.Since(since) < quiet {
+		c, err := p.Counts()
+		if err != nil {
+			return last, err
+		}
+		if c != last {
 			last, since = c, time.Now()
 		}
+		select {
+		case <-ctx.Done():
+			return last, ctx.Err()
+		case <-ticker.C:
+		}
 	}
-	return last, err
+	return last, nil
 }
 
 // Stop ends the process.
