@@ -21,13 +21,8 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/bench/internal/sink"
 )
 
-const (
-	// quiet without a span at the sink means that a pipeline has handed on all it
-	// had: longer than any wait of the pipelines and than their metrics' interval.
-	quiet = 12 * time.Second
-	// overtime is how much longer than its load a run may take.
-	overtime = 3 * time.Minute
-)
+// overtime is how much longer than its load a run may take.
+const overtime = 3 * time.Minute
 
 type bench struct {
 	out         io.Writer
@@ -71,62 +66,59 @@ func (b *bench) turn(ctx context.Context, round int, c *contestant) error {
 		return err
 	}
 	defer func() { _ = col.Kill() }()
-	m, err := b.measure(ctx, c, col, to)
+	m, o, err := b.measure(ctx, c, col, to)
 	if err != nil {
 		return errors.Join(err, col.Kill(), errors.New(tail(col.Log())))
 	}
 	fmt.Fprintf(b.out, "round %d %s: CPU %.2f s, %d spans out of %d, %.1f MB, peak %.0f MiB, behind %.1f s, load average %s\n", round+1, c.key,
 		m.CPU.Seconds(), m.SpansOut, m.SpansIn, float64(m.BytesOut)/1e6, float64(m.Peak)/(1<<20), m.Behind.Seconds(), loadAverage())
+	if err := c.check(o); err != nil {
+		return err
+	}
 	c.runs = append(c.runs, m)
 	return nil
 }
 
-func (b *bench) measure(ctx context.Context, c *contestant, col *process.Collector, to *sink.Process) (report.Run, error) {
-	var m report.Run
+func (b *bench) measure(ctx context.Context, c *contestant, col *process.Collector, to *sink.Process) (report.Run, outcome, error) {
+	m, o := report.Run{SpansIn: b.load.Spans}, outcome{in: b.load, warm: b.warm}
 	conns, err := send.Dial(col.GRPC, b.options.shape.TP+1)
 	if err != nil {
-		return m, err
+		return m, o, err
 	}
 	defer conns.Close()
 	if _, err := conns.Send(ctx, b.warm); err != nil {
-		return m, err
+		return m, o, err
 	}
-	before, err := to.Quiet(ctx, quiet)
+	before, err := to.Quiet(ctx, c.quiet)
 	if err != nil {
-		return m, err
+		return m, o, err
 	}
 	cpu, err := col.CPU()
 	if err != nil {
-		return m, err
+		return m, o, err
 	}
 	profiled := b.profile(ctx, c, col)
-	if m.Behind, err = conns.Send(ctx, b.load); err != nil {
-		return m, err
+	m.Behind, err = conns.Send(ctx, b.load)
+	if err = errors.Join(err, <-profiled); err != nil {
+		return m, o, err
 	}
-	if err := <-profiled; err != nil {
-		return m, err
+	if _, err := to.Quiet(ctx, c.quiet); err != nil {
+		return m, o, err
 	}
-	if _, err := to.Quiet(ctx, quiet); err != nil {
-		return m, err
-	}
-	counted, err := page(ctx, col.Metrics, c.metric)
-	if err != nil {
-		return m, err
+	if o.counted, err = page(ctx, col.Metrics, c.metric); err != nil {
+		return m, o, err
 	}
 	if m.Peak, err = col.Peak(); err != nil {
-		return m, err
+		return m, o, err
 	}
 	all, err := col.Stop(ctx)
 	if err != nil {
-		return m, err
+		return m, o, err
 	}
 	after, err := to.Counts()
-	if err != nil {
-		return m, err
-	}
-	got := after.Sub(before)
-	m.SpansIn, m.SpansOut, m.BytesOut, m.CPU = b.load.Spans, got.Spans, got.Bytes, all-cpu
-	return m, c.check(outcome{in: b.load, warm: b.warm, out: got, counted: counted})
+	o.out = after.Sub(before)
+	m.CPU, m.SpansOut, m.BytesOut = all-cpu, o.out.Spans, o.out.Bytes
+	return m, o, err
 }
 
 // profile takes a CPU profile of the whole load, if asked.

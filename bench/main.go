@@ -54,10 +54,10 @@ func parse() options {
 	o := options{}
 	flag.IntVar(&o.shape.TP, "tp", 8, "tensor-parallel ranks")
 	flag.IntVar(&o.shape.Slots, "slots", 16, "requests at a time")
-	flag.IntVar(&o.shape.Requests, "requests", 225, "requests")
+	flag.IntVar(&o.shape.Requests, "requests", 112, "requests")
 	flag.IntVar(&o.shape.MinTokens, "min-tokens", 200, "least decode steps of a request")
 	flag.IntVar(&o.shape.MaxTokens, "max-tokens", 500, "most decode steps of a request")
-	flag.DurationVar(&o.shape.Step, "step", 6400*time.Microsecond, "time of a decode step")
+	flag.DurationVar(&o.shape.Step, "step", 12800*time.Microsecond, "time of a decode step")
 	flag.IntVar(&o.shape.BatchSpans, "batch", 64, "spans in a batch")
 	flag.DurationVar(&o.shape.Delay, "delay", 500*time.Millisecond, "most time that a span waits for its batch")
 	flag.IntVar(&o.rounds, "rounds", 5, "runs of each pipeline")
