@@ -59,7 +59,7 @@ func (p *genaiProcessor) finish(q *assembly.Request, now time.Time, out *outgoin
 	if result.Suspect && !root.reported.Trusted {
 		p.tel.suspect.add(1)
 	}
-	p.tel.roots.add([2]string{q.Completeness, p.engineLabel(q.Engine)})
+	p.countRoot(root, q, facts, &result)
 	p.writeRoot(root, q, facts, &result)
 	p.putFolded(q.Folded, root, facts.OutputTokens, out)
 	if root.role == sglang.RolePrefill || root.role == sglang.RoleDecode {

@@ -190,15 +190,22 @@ func readThread(span ptrace.Span) *assembly.Thread {
 	th := sglang.ThreadOf(attrs)
 	out := &assembly.Thread{
 		Process: sglang.ProcessOf(th.Label), Ranks: th.Ranks,
-		Slices: assembly.Unknown, Retracts: retracts(span.Events()),
+		Slices: intOf(attrs, sglang.AttrThreadSpans), Retracts: retracts(span.Events()),
 	}
-	if v, ok := attrs.Get(sglang.AttrThreadSpans); ok && v.Type() == pcommon.ValueTypeInt {
-		out.Slices = v.Int()
-	}
+	count, expected := intOf(attrs, sglang.AttrRanksCount), intOf(attrs, sglang.AttrRanksExpected)
+	out.WithoutRanks = count >= 0 && count < expected
 	if span.Status().Code() == ptrace.StatusCodeError {
 		out.Failed, out.ErrorType = true, errorType(attrs)
 	}
 	return out
+}
+
+// intOf is the integer under a key, assembly.Unknown if there is none.
+func intOf(attrs pcommon.Map, key string) int64 {
+	if v, ok := attrs.Get(key); ok && v.Type() == pcommon.ValueTypeInt {
+		return v.Int()
+	}
+	return assembly.Unknown
 }
 
 // errorType names the error of a thread span in few words: free text would make

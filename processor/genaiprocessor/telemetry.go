@@ -21,7 +21,8 @@ type telemetry struct {
 	builder *metadata.TelemetryBuilder
 
 	early, late, duplicates, pdHalves, lostSteps, lostSpans labelled
-	roots, invalid                                          pairs
+	withoutRanks                                            labelled
+	roots, invalid, unknown                                 combined
 	suspect, noRoot, folded, dropped, refused, retries      plain
 }
 
@@ -31,21 +32,23 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 		return nil, err
 	}
 	return &telemetry{
-		builder:    b,
-		roots:      pairs{counter: b.ProcessorGenaiRoots, keys: [2]attribute.Key{"completeness", "engine"}},
-		early:      labelled{counter: b.ProcessorGenaiEarlyReleases, key: "reason"},
-		late:       labelled{counter: b.ProcessorGenaiLateSpans, key: "kind"},
-		duplicates: labelled{counter: b.ProcessorGenaiDuplicateSpans, key: "kind"},
-		pdHalves:   labelled{counter: b.ProcessorGenaiPdHalves, key: "outcome"},
-		lostSteps:  labelled{counter: b.ProcessorGenaiLostSteps, key: "reason"},
-		lostSpans:  labelled{counter: b.ProcessorGenaiLostSpans, key: "reason"},
-		invalid:    pairs{counter: b.ProcessorGenaiInvalidValues, keys: [2]attribute.Key{"attribute", "reason"}},
-		suspect:    plain{b.ProcessorGenaiSuspectTtft},
-		noRoot:     plain{b.ProcessorGenaiRequestsWithoutRoot},
-		folded:     plain{b.ProcessorGenaiFoldedSteps},
-		dropped:    plain{b.ProcessorGenaiDroppedSteps},
-		refused:    plain{b.ProcessorGenaiRefusedBatches},
-		retries:    plain{b.ProcessorGenaiSendRetries},
+		builder:      b,
+		roots:        combined{counter: b.ProcessorGenaiRoots, keys: []attribute.Key{"completeness", "engine"}},
+		unknown:      combined{counter: b.ProcessorGenaiUnknownValues, keys: []attribute.Key{"attribute", "reason", "engine"}},
+		withoutRanks: labelled{counter: b.ProcessorGenaiRequestsWithoutRanks, key: "engine"},
+		early:        labelled{counter: b.ProcessorGenaiEarlyReleases, key: "reason"},
+		late:         labelled{counter: b.ProcessorGenaiLateSpans, key: "kind"},
+		duplicates:   labelled{counter: b.ProcessorGenaiDuplicateSpans, key: "kind"},
+		pdHalves:     labelled{counter: b.ProcessorGenaiPdHalves, key: "outcome"},
+		lostSteps:    labelled{counter: b.ProcessorGenaiLostSteps, key: "reason"},
+		lostSpans:    labelled{counter: b.ProcessorGenaiLostSpans, key: "reason"},
+		invalid:      combined{counter: b.ProcessorGenaiInvalidValues, keys: []attribute.Key{"attribute", "reason"}},
+		suspect:      plain{b.ProcessorGenaiSuspectTtft},
+		noRoot:       plain{b.ProcessorGenaiRequestsWithoutRoot},
+		folded:       plain{b.ProcessorGenaiFoldedSteps},
+		dropped:      plain{b.ProcessorGenaiDroppedSteps},
+		refused:      plain{b.ProcessorGenaiRefusedBatches},
+		retries:      plain{b.ProcessorGenaiSendRetries},
 	}, nil
 }
 
@@ -75,24 +78,29 @@ func (c *labelled) add(value string, n int64) {
 	c.counter.Add(context.Background(), n, option.(metric.AddOption))
 }
 
-// pairs is a counter by two attributes with few values.
-type pairs struct {
+// combined is a counter by up to three attributes with few values each.
+type combined struct {
 	counter metric.Int64Counter
-	keys    [2]attribute.Key
-	sets    sync.Map // [2]string -> metric.AddOption
+	keys    []attribute.Key
+	sets    sync.Map // values -> metric.AddOption
 }
 
-func (c *pairs) add(values [2]string) {
-	option, ok := c.sets.Load(values)
+type values [3]string
+
+func (c *combined) add(v values) {
+	option, ok := c.sets.Load(v)
 	if !ok {
-		set := attribute.NewSet(c.keys[0].String(values[0]), c.keys[1].String(values[1]))
-		option, _ = c.sets.LoadOrStore(values, metric.WithAttributeSet(set))
+		var attrs []attribute.KeyValue
+		for i, key := range c.keys {
+			attrs = append(attrs, key.String(v[i]))
+		}
+		option, _ = c.sets.LoadOrStore(v, metric.WithAttributeSet(attribute.NewSet(attrs...)))
 	}
 	c.counter.Add(context.Background(), 1, option.(metric.AddOption))
 }
 
 func (t *telemetry) refusal(r latency.Refusal) {
-	t.invalid.add([2]string{r.Attribute, string(r.Reason)})
+	t.invalid.add(values{r.Attribute, string(r.Reason)})
 }
 
 // observe registers the gauges.

@@ -73,7 +73,7 @@ func nanos(v latency.Value) int64 { return int64(math.Round(v.Seconds * 1e9)) }
 
 func (p *genaiProcessor) countVLLM(results []vllmResult) {
 	for _, r := range results {
-		p.tel.roots.add([2]string{sglang.CompletenessComplete, ""})
+		p.tel.roots.add(values{sglang.CompletenessComplete, ""})
 		for _, refusal := range r.refused {
 			p.tel.refusal(refusal)
 		}

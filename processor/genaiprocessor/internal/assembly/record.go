@@ -46,6 +46,8 @@ type Thread struct {
 	// Slices is the number of slices that left under it, Unknown if not said.
 	Slices   int64
 	Retracts []int64
+	// WithoutRanks: fewer ranks sent spans than there are.
+	WithoutRanks bool
 	// Failed: the engine closed it with an error; ErrorType says which.
 	Failed    bool
 	ErrorType string
@@ -121,6 +123,8 @@ type Request struct {
 	Completeness string
 	// Level is the highest trace level of any of its spans, Unknown without slices.
 	Level int64
+	// WithoutRanks: fewer ranks sent spans of it than its engine has.
+	WithoutRanks bool
 	// Failed and ErrorType are of the primary's thread.
 	Failed, EncoderSeen bool
 	ErrorType           string

@@ -24,6 +24,9 @@ func (t *Trace) request(tr *tree, completeness string) *Request {
 	}
 	for _, i := range tr.nodes {
 		r.Level = max(r.Level, t.level(i))
+		if th := t.nodes[i].thread(); th != nil {
+			r.WithoutRanks = r.WithoutRanks || th.WithoutRanks
+		}
 		t.addFront(r, i)
 		t.addFolded(r, tr, i)
 		t.addMissed(r, tr, i)

@@ -54,6 +54,8 @@ type Table struct {
 	timers []timer
 	// oldest and newest end a list of all traces in order of their creation.
 	oldest, newest *Trace
+	// last is the one looked up last.
+	last *Trace
 
 	done    tombs
 	bytes   int
@@ -109,13 +111,23 @@ func (t *Table) Cancel(r *Record) {
 }
 
 func (t *Table) trace(id TraceID, now time.Time) *Trace {
-	tr := t.traces[id]
+	tr := t.lookup(id)
 	if tr == nil {
 		tr = newTrace(id, now)
 		t.traces[id] = tr
 		t.enlist(tr)
 		t.bytes += tr.bytes
 	}
+	return tr
+}
+
+// lookup returns the trace with the id, or nil. Spans of one trace come in runs.
+func (t *Table) lookup(id TraceID) *Trace {
+	if tr := t.last; tr != nil && tr.id == id && !tr.gone {
+		return tr
+	}
+	tr := t.traces[id]
+	t.last = tr
 	return tr
 }
 
@@ -129,6 +141,9 @@ func (t *Table) forget(tr *Trace) {
 	tr.gone = true
 	t.bytes -= tr.bytes
 	delete(t.traces, tr.id)
+	if t.last == tr {
+		t.last = nil
+	}
 	if tr.older != nil {
 		tr.older.newer = tr.newer
 	} else {
@@ -252,7 +267,7 @@ func (t *Table) hasLeft(r *Record, now time.Time) Outcome {
 
 // Settle hands over the requests of a trace that are complete.
 func (t *Table) Settle(id TraceID, now time.Time, take func(Left)) {
-	tr := t.traces[id]
+	tr := t.lookup(id)
 	if tr == nil || tr.pins > 0 {
 		return
 	}

@@ -99,7 +99,7 @@ func (t *tombs) find(r *Record, now time.Time) Outcome {
 	if ok && r.Kind == sglang.KindRoot && g.root != r.ID {
 		return Taken
 	}
-	if !ok {
+	if !ok && r.Trace.External() { // else the trace is one request's
 		g, ok = t.findSpan(r)
 	}
 	switch {

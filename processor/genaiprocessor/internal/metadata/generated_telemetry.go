@@ -42,10 +42,12 @@ type TelemetryBuilder struct {
 	ProcessorGenaiOpenRequests         metric.Int64ObservableGauge
 	ProcessorGenaiPdHalves             metric.Int64Counter
 	ProcessorGenaiRefusedBatches       metric.Int64Counter
+	ProcessorGenaiRequestsWithoutRanks metric.Int64Counter
 	ProcessorGenaiRequestsWithoutRoot  metric.Int64Counter
 	ProcessorGenaiRoots                metric.Int64Counter
 	ProcessorGenaiSendRetries          metric.Int64Counter
 	ProcessorGenaiSuspectTtft          metric.Int64Counter
+	ProcessorGenaiUnknownValues        metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -241,6 +243,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{batch}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ProcessorGenaiRequestsWithoutRanks, err = builder.meter.Int64Counter(
+		"otelcol_processor_genai_requests_without_ranks",
+		metric.WithDescription("Requests of which fewer ranks sent spans than their engine has (sglang.ranks.count below sglang.ranks.expected). [Alpha]"),
+		metric.WithUnit("{request}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorGenaiRequestsWithoutRoot, err = builder.meter.Int64Counter(
 		"otelcol_processor_genai_requests_without_root",
 		metric.WithDescription("Requests whose scheduler was done and whose root did not come within the wait. [Alpha]"),
@@ -263,6 +271,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_genai_suspect_ttft",
 		metric.WithDescription("Believed times to first token that came much later than the scheduler's: a flooded front end. [Alpha]"),
 		metric.WithUnit("{request}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaiUnknownValues, err = builder.meter.Int64Counter(
+		"otelcol_processor_genai_unknown_values",
+		metric.WithDescription("Values that requests left without which their kind has, and why: a completeness, trace_level (the engine's trace level is too low), refused, or not_told. [Alpha]"),
+		metric.WithUnit("{value}"),
 	)
 	errs = errors.Join(errs, err)
 	return &builder, errs

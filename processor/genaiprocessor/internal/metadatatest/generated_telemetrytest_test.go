@@ -46,10 +46,12 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGenaiLostSteps.Add(context.Background(), 1)
 	tb.ProcessorGenaiPdHalves.Add(context.Background(), 1)
 	tb.ProcessorGenaiRefusedBatches.Add(context.Background(), 1)
+	tb.ProcessorGenaiRequestsWithoutRanks.Add(context.Background(), 1)
 	tb.ProcessorGenaiRequestsWithoutRoot.Add(context.Background(), 1)
 	tb.ProcessorGenaiRoots.Add(context.Background(), 1)
 	tb.ProcessorGenaiSendRetries.Add(context.Background(), 1)
 	tb.ProcessorGenaiSuspectTtft.Add(context.Background(), 1)
+	tb.ProcessorGenaiUnknownValues.Add(context.Background(), 1)
 	AssertEqualProcessorGenaiDroppedSteps(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -92,6 +94,9 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualProcessorGenaiRefusedBatches(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGenaiRequestsWithoutRanks(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaiRequestsWithoutRoot(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -102,6 +107,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaiSuspectTtft(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGenaiUnknownValues(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 
