@@ -5,6 +5,7 @@ package rankdedupprocessor // import "github.com/otelcol-sglang/otelcol-sglang/p
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -19,65 +20,90 @@ import (
 // passes allocates nothing.
 type batch struct {
 	entries []entry
+	homes   []home
+	threads []thread
 	heads   [shardCount]int32 // 1 + index of the shard's first entry, 0 for none
 	tails   [shardCount]int32
 	commits []fold.Commit
 	parents []uint64
 	stats   stats
-	sealed  sealed
 	changed bool // what is known of senders changed
 	passed  int64
 }
 
-// sealed remembers the latest envelope that was made of a batch.
-type sealed struct {
-	of       ptrace.ResourceSpans
-	scope    ptrace.ScopeSpans
-	envelope *envelope
-}
-
-// entry is one span of the engine.
-type entry struct {
-	span     ptrace.Span
+// home is where spans of a batch come from.
+type home struct {
 	resource ptrace.ResourceSpans
 	scope    ptrace.ScopeSpans
-	data     fold.Span
 	origin   fold.Origin
-	thread   sglang.Thread
-	verdict  fold.Verdict
-	next     int32 // 1 + index of the shard's next entry
+	envelope *envelope // nil until a span is held
+}
+
+// thread is what only thread spans have.
+type thread struct {
+	sglang.Thread
+	proc *identity.Proc
+}
+
+// entry is one span of the engine; small, since there is one per span.
+type entry struct {
+	span    ptrace.Span
+	data    fold.Span
+	home    int32 // index
+	thread  int32 // 1 + index, 0 for none
+	next    int32 // 1 + index of the shard's next entry
+	verdict fold.Verdict
+}
+
+// origin is who sent the span. The process of a thread span is its own.
+func (b *batch) origin(e *entry) fold.Origin {
+	o := b.homes[e.home].origin
+	if e.thread != 0 {
+		o.Proc = b.threads[e.thread-1].proc
+	}
+	return o
 }
 
 func (b *batch) reset() {
 	clear(b.entries)
 	b.entries = b.entries[:0]
+	clear(b.homes)
+	b.homes = b.homes[:0]
+	clear(b.threads)
+	b.threads = b.threads[:0]
 	clear(b.commits)
 	b.commits = b.commits[:0]
 	b.heads, b.tails = [shardCount]int32{}, [shardCount]int32{}
-	b.stats, b.changed, b.passed, b.sealed = stats{}, false, 0, sealed{}
+	b.stats, b.changed, b.passed = stats{}, false, 0
 }
 
 // read finds the engine's spans and who sent them; false if there are none.
 func (p *tracesProcessor) read(b *batch, td ptrace.Traces, now time.Time) bool {
 	for _, rs := range td.ResourceSpans().All() {
-		first := len(b.entries)
+		first, firstHome := len(b.entries), len(b.homes)
 		for _, ss := range rs.ScopeSpans().All() {
 			if ss.Scope().Name() == sglang.ScopeName {
 				b.readScope(rs, ss)
 			}
 		}
 		if len(b.entries) > first {
-			p.identify(b, first, rs.Resource(), now)
+			origin := p.identify(b, b.entries[first:], rs.Resource(), now)
+			for i := range b.homes[firstHome:] {
+				b.homes[firstHome+i].origin = origin
+			}
 		}
 	}
 	return len(b.entries) > 0
 }
 
 func (b *batch) readScope(rs ptrace.ResourceSpans, ss ptrace.ScopeSpans) {
+	at := int32(len(b.homes))
+	b.homes = append(b.homes, home{resource: rs, scope: ss})
+	b.entries = slices.Grow(b.entries, ss.Spans().Len())
 	for _, span := range ss.Spans().All() {
-		b.entries = append(b.entries, entry{span: span, resource: rs, scope: ss})
+		b.entries = append(b.entries, entry{span: span, home: at})
 		e := &b.entries[len(b.entries)-1]
-		e.read()
+		b.readSpan(e)
 		shard := e.data.Trace.Lo % shardCount
 		at := int32(len(b.entries))
 		if b.heads[shard] == 0 {
@@ -89,7 +115,7 @@ func (b *batch) readScope(rs ptrace.ResourceSpans, ss ptrace.ScopeSpans) {
 	}
 }
 
-func (e *entry) read() {
+func (b *batch) readSpan(e *entry) {
 	trace := e.span.TraceID()
 	d := &e.data
 	d.Trace = fold.TraceID{Hi: binary.BigEndian.Uint64(trace[:8]), Lo: binary.BigEndian.Uint64(trace[8:])}
@@ -105,7 +131,8 @@ func (e *entry) read() {
 		module, ok := e.span.Attributes().Get(sglang.AttrModule)
 		d.Own = ok && module.Str() == sglang.ModuleMooncake
 	case sglang.KindThread:
-		e.thread = sglang.ThreadOf(e.span.Attributes())
+		b.threads = append(b.threads, thread{Thread: sglang.ThreadOf(e.span.Attributes())})
+		e.thread = int32(len(b.threads))
 		d.Prior = priorDigest(e.span.Attributes())
 	case sglang.KindSlice:
 		e.readSlice()
@@ -131,15 +158,14 @@ func (e *entry) readSlice() {
 // identify finds the sender of a resource and its process: from what is known,
 // from a thread span of the same resource, or from the parents that its spans
 // share with earlier resources.
-func (p *tracesProcessor) identify(b *batch, first int, res pcommon.Resource, now time.Time) {
+func (p *tracesProcessor) identify(b *batch, entries []entry, res pcommon.Resource, now time.Time) (origin fold.Origin) {
 	sender := p.registry.Sender(keyOf(res.Attributes()), now)
 	if sender == nil {
 		b.stats.refusedSenders++
-		return
+		return origin
 	}
-	entries := b.entries[first:]
 	told := p.learn(b, entries, sender, now)
-	origin := fold.Origin{Sender: sender, Proc: sender.Proc()}
+	origin = fold.Origin{Sender: sender, Proc: sender.Proc()}
 	if origin.Proc == nil {
 		origin.Proc = told
 	}
@@ -152,14 +178,7 @@ func (p *tracesProcessor) identify(b *batch, first int, res pcommon.Resource, no
 	if origin.Proc != nil {
 		p.registry.Alive(origin.Proc, now)
 	}
-	for i := range entries {
-		e := &entries[i]
-		proc := e.origin.Proc
-		e.origin = origin
-		if e.data.Kind == sglang.KindThread {
-			e.origin.Proc = proc
-		}
-	}
+	return origin
 }
 
 // learn takes the resource's thread spans and roots; the process of the last
@@ -174,8 +193,9 @@ func (p *tracesProcessor) learn(b *batch, entries []entry, sender *identity.Send
 			p.registry.Join(sender, identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.ID}, now)
 		case sglang.KindThread:
 			root := identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.Parent}
-			proc, changed := p.registry.Learn(sender, e.thread, root, now)
-			e.origin.Proc = proc
+			th := &b.threads[e.thread-1]
+			proc, changed := p.registry.Learn(sender, th.Thread, root, now)
+			th.proc = proc
 			b.changed = b.changed || changed
 			if proc != nil {
 				told = proc
@@ -192,7 +212,7 @@ func (p *tracesProcessor) strand(b *batch, entries []entry, sender *identity.Sen
 	for i := range entries {
 		d := &entries[i].data
 		switch {
-		case d.Kind == sglang.KindThread && entries[i].origin.Proc != nil:
+		case d.Kind == sglang.KindThread && b.threads[entries[i].thread-1].proc != nil:
 			b.parents = append(b.parents, d.ID)
 		case d.Kind == sglang.KindSlice && d.Stage.Info().Process == sglang.ProcessScheduler:
 			b.parents = append(b.parents, d.Parent)
@@ -214,7 +234,11 @@ func (p *tracesProcessor) strand(b *batch, entries []entry, sender *identity.Sen
 // take asks the shard for one span; the shard's lock is held.
 func (b *batch) take(s *fold.Shard, e *entry, now time.Time) {
 	data := e.data
-	verdict, item := s.Take(now, &data, e.origin, e.thread)
+	var th sglang.Thread
+	if e.thread != 0 {
+		th = b.threads[e.thread-1].Thread
+	}
+	verdict, item := s.Take(now, &data, b.origin(e), th)
 	e.verdict = verdict
 	switch verdict {
 	case fold.Pass:
@@ -241,7 +265,7 @@ func (b *batch) strip(td ptrace.Traces) {
 				e := &b.entries[at]
 				at++
 				if origin.Proc == nil {
-					origin = e.origin
+					origin = b.origin(e)
 				}
 				return e.verdict != fold.Pass
 			})

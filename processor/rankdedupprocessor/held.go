@@ -30,33 +30,49 @@ type envelope struct {
 	scope             pcommon.InstrumentationScope
 	resourceSchemaURL string
 	scopeSchemaURL    string
+	unpaid            int64 // bytes that no held span accounts for
 }
 
 var sizer ptrace.ProtoMarshaler
 
 // newHeld moves the entry's span out of its batch.
 func newHeld(b *batch, e *entry) *held {
-	h := &held{span: ptrace.NewSpan(), from: b.envelope(e), sender: e.origin}
+	h := &held{span: ptrace.NewSpan(), from: b.homes[e.home].seal(), sender: b.origin(e)}
 	e.span.MoveTo(h.span)
-	h.bytes = int64(2*sizer.SpanSize(h.span)) + heldOverhead
+	h.bytes = int64(2*sizer.SpanSize(h.span)) + heldOverhead + h.from.unpaid
+	h.from.unpaid = 0
 	return h
 }
 
-// envelope returns the copy of the entry's resource and scope.
-func (b *batch) envelope(e *entry) *envelope {
-	if b.sealed.of == e.resource && b.sealed.scope == e.scope {
-		return b.sealed.envelope
+// seal returns the copy of the resource and scope that held spans share.
+func (h *home) seal() *envelope {
+	if h.envelope == nil {
+		h.envelope = &envelope{
+			resource:          pcommon.NewResource(),
+			scope:             pcommon.NewInstrumentationScope(),
+			resourceSchemaURL: h.resource.SchemaUrl(),
+			scopeSchemaURL:    h.scope.SchemaUrl(),
+		}
+		h.envelope.unpaid = sizeOf(h.resource.Resource().Attributes()) + sizeOf(h.scope.Scope().Attributes())
+		h.resource.Resource().CopyTo(h.envelope.resource)
+		h.scope.Scope().CopyTo(h.envelope.scope)
 	}
-	env := &envelope{
-		resource:          pcommon.NewResource(),
-		scope:             pcommon.NewInstrumentationScope(),
-		resourceSchemaURL: e.resource.SchemaUrl(),
-		scopeSchemaURL:    e.scope.SchemaUrl(),
+	return h.envelope
+}
+
+// sizeOf estimates the memory that attributes occupy, in bytes.
+func sizeOf(attrs pcommon.Map) (sum int64) {
+	const overhead = 100
+	for key, v := range attrs.All() {
+		sum += overhead + int64(len(key))
+		switch v.Type() {
+		case pcommon.ValueTypeStr:
+			sum += int64(len(v.Str()))
+		case pcommon.ValueTypeMap, pcommon.ValueTypeSlice, pcommon.ValueTypeBytes:
+			sum += int64(len(v.AsString()))
+		}
 	}
-	e.resource.Resource().CopyTo(env.resource)
-	e.scope.Scope().CopyTo(env.scope)
-	b.sealed.of, b.sealed.scope, b.sealed.envelope = e.resource, e.scope, env
-	return env
+	return sum
 }
 
 // assemble builds a batch of released spans, in their order. Spans of one

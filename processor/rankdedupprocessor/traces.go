@@ -166,6 +166,10 @@ func (p *tracesProcessor) conclude(b *batch, taken bool) {
 }
 
 func (p *tracesProcessor) recycle(b *batch) {
+	const maxPooled = 4096
+	if cap(b.entries) > maxPooled {
+		return
+	}
 	b.reset()
 	p.batches.Put(b)
 }

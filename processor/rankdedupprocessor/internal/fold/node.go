@@ -150,6 +150,9 @@ func (n *node) know(l *thread, rank int32, sp *Span) {
 	at := slices.IndexFunc(n.locals, func(lo local) bool { return lo.rank == rank })
 	switch {
 	case at < 0:
+		if n.locals == nil {
+			n.locals = make([]local, 0, l.width())
+		}
 		n.locals = append(n.locals, local{rank, sp.ID, sp.Start})
 	case n.locals[at].id == sp.ID || n.locals[at].start == 0:
 		n.locals[at].start = sp.Start

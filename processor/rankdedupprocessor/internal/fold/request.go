@@ -44,14 +44,13 @@ func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Ver
 		l.prior = append(l.prior, sp.Prior)
 	}
 	l.spread.add(rank, sp.End)
+	if !t.makeRoom(l, sp.ID, rank) {
+		return t.folded(l)
+	}
 	it := t.hold(sp, o, rank, inThread)
 	l.items = append(l.items, it)
-	t.trim(l)
 	l.due = now + t.shard.settings.Wait.Nanoseconds()
 	t.shard.later(waitQueue, it, now)
-	if it.gone {
-		return Fold, nil
-	}
 	return Hold, it
 }
 
@@ -71,26 +70,28 @@ func (t *trace) lateThread(l *thread, sp *Span, rank int32) (Verdict, *Item) {
 	return t.folded(l)
 }
 
-// trim keeps two thread spans of a thread: the one that slices name, and one
-// that can stand in.
-func (t *trace) trim(l *thread) {
-	if len(l.items) <= 2 {
-		return
+// makeRoom keeps two thread spans of a thread: the one that slices name, and one
+// that can stand in. It reports whether another one, of the rank, is to be kept;
+// what is kept in its stead goes.
+func (t *trace) makeRoom(l *thread, id uint64, rank int32) bool {
+	if len(l.items) < 2 {
+		return true
 	}
-	worst := -1
+	worst, named := -1, l.hasName(id)
 	for i, it := range l.items {
-		if l.hasName(it.span.ID) {
-			continue
-		}
-		if worst < 0 || it.rank > l.items[worst].rank {
+		if !l.hasName(it.span.ID) && (worst < 0 || it.rank > l.items[worst].rank) {
 			worst = i
 		}
 	}
 	if worst < 0 {
-		return
+		return named
+	}
+	if !named && rank > l.items[worst].rank {
+		return false
 	}
 	t.drop(l.items[worst])
 	l.items = slices.Delete(l.items, worst, worst+1)
+	return true
 }
 
 // threadOf returns the logical thread of a thread span: its root tells it for sure.
@@ -165,8 +166,9 @@ func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
 
 // threadsOf returns the threads of a root. A thread whose root is not known
 // counts where no other request is open.
-func (t *trace) threadsOf(root uint64) []*thread {
-	var threads []*thread
+func (t *trace) threadsOf(root uint64) []*thread { return t.appendThreadsOf(nil, root) }
+
+func (t *trace) appendThreadsOf(threads []*thread, root uint64) []*thread {
 	for _, l := range t.threads {
 		if l.merged != nil || l.done {
 			continue
@@ -193,7 +195,8 @@ func (t *trace) checkRoots(now int64) {
 // complete tells whether a request can go, where nothing of its trace is under
 // way: its ranks are all known.
 func (t *trace) complete(r *request) bool {
-	threads := t.threadsOf(r.id)
+	threads := t.appendThreadsOf(t.shard.threads[:0], r.id)
+	t.shard.threads = threads
 	if r.own {
 		return len(threads) > 0 && !slices.ContainsFunc(threads, func(l *thread) bool { return len(l.items) == 0 })
 	}

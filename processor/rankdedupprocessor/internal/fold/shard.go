@@ -44,6 +44,7 @@ type Shard struct {
 	commits  []commit
 	out      []Release
 	touched  []*trace
+	threads  []*thread // scratch
 	stats    Stats
 	now      time.Time
 }

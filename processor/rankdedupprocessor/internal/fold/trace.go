@@ -114,6 +114,7 @@ func (l *thread) offset(rank int32) int64 {
 // compareClocks takes the ranks' offsets from a node that several know.
 func (l *thread) compareClocks(n *node) {
 	if len(l.clocks) == 0 {
+		l.clocks = make([]clock, 0, l.width())
 		l.clocks = append(l.clocks, clock{rank: n.locals[0].rank})
 	}
 	reference := int64(0)
@@ -289,7 +290,13 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	return nil, false
 }
 
+// width is how many ranks are to be expected.
+func (l *thread) width() int { return max(len(l.group.Expected()), 1) }
+
 func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
+	if l.locals == nil {
+		l.locals = make([]local, 0, l.width())
+	}
 	l.locals = append(l.locals, local{rank: p.Ranks.TP, id: sp.Parent})
 	t.bind(sp.Parent, ref{thread: l})
 	t.anchorTo(l, sp, p)
