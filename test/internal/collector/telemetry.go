@@ -69,6 +69,10 @@ var (
 	queued = []string{"exporter_queue_size", "exporter_in_flight_requests"}
 )
 
+// enoughLooks in a row must find nothing: on its way from one part to the next
+// data is in no gauge.
+const enoughLooks = 20
+
 // Settle waits until the collector has handed on all that it has.
 func (c *Collector) Settle(limit time.Duration) Own {
 	c.t.Helper()
@@ -85,11 +89,13 @@ func (c *Collector) await(limit time.Duration, zero []string) Own {
 	c.t.Helper()
 	var own Own
 	var err error
+	looks := 0
 	settled := tool.Until(limit, func() bool {
-		if own, err = c.Telemetry(); err != nil {
-			return false
+		looks++
+		if own, err = c.Telemetry(); err != nil || slices.ContainsFunc(zero, func(name string) bool { return own[name] != 0 }) {
+			looks = 0
 		}
-		return !slices.ContainsFunc(zero, func(name string) bool { return own[name] != 0 })
+		return looks > enoughLooks
 	})
 	require.NoError(c.t, err)
 	require.True(c.t, settled, "the collector still holds data after %s: %v", limit, own.only(zero))
