@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/scraper/scrapererror"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-sglang/otelcol-sglang/receiver/sglangreceiver/internal/metadata"
 	"github.com/otelcol-sglang/otelcol-sglang/receiver/sglangreceiver/internal/page"
@@ -28,6 +29,8 @@ const (
 	// staleLead puts a series' end before what takes its place at once, such as
 	// the same name and labels with another type.
 	staleLead = time.Millisecond
+	// tellAgain is how often an engine that stays down is made an error of.
+	tellAgain = 5 * time.Minute
 
 	attrEngine = "engine"
 	attrReason = "reason"
@@ -55,6 +58,11 @@ type engine struct {
 	shown, sent *page.Page
 	live        map[uint64]struct{}
 	down        bool
+	// told is why and when a failed scrape was last made an error of.
+	told struct {
+		reason scrape.Reason
+		at     time.Time
+	}
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -117,7 +125,9 @@ func (e *engine) start(ctx context.Context, host component.Host) error {
 func (e *engine) wait() { e.asking.Wait() }
 
 // scrape gives the page's metrics and the ends of series that were there before.
-// On an error these ends are all there is, and the error is a partial one.
+// On an error these ends are all there is, and the error is a partial one. An
+// engine that stays down is an error, which the controller logs, once in
+// tellAgain; every failed scrape is counted.
 func (e *engine) scrape(ctx context.Context) (pmetric.Metrics, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,10 +164,17 @@ func (e *engine) read(ctx context.Context) (*page.Page, error) {
 }
 
 func (e *engine) failed(ctx context.Context, at time.Time, err error) (pmetric.Metrics, error) {
+	reason := scrape.ReasonOf(err)
+	again := e.down && e.told.reason == reason && at.Sub(e.told.at) < tellAgain
 	e.down = true
 	e.telemetry.ReceiverSglangEngineUp.Record(ctx, 0, e.attrs)
-	e.telemetry.ReceiverSglangFailedScrapes.Add(ctx, 1, e.because(string(scrape.ReasonOf(err))))
+	e.telemetry.ReceiverSglangFailedScrapes.Add(ctx, 1, e.because(string(reason)))
 	md := e.metrics(&page.Page{}, at)
+	if again {
+		e.set.Logger.Debug("Engine is still down", zap.String(attrEngine, e.id), zap.Error(err))
+		return md, nil
+	}
+	e.told.reason, e.told.at = reason, at
 	return md, scrapererror.NewPartialScrapeError(fmt.Errorf("engine %s: %w", e.id, err), e.shown.SeriesCount())
 }
 
@@ -168,6 +185,9 @@ func (e *engine) good(ctx context.Context, p *page.Page, at time.Time) {
 	}
 	if restarted || e.down {
 		e.askSoon()
+	}
+	if e.down {
+		e.set.Logger.Info("Engine is up again", zap.String(attrEngine, e.id))
 	}
 	e.down = false
 	e.lastGood.Store(at.UnixNano())
