@@ -398,3 +398,66 @@ func TestCase54TPOT(t *testing.T) {
 		r.close()
 	})
 }
+
+// Case 41: tokens of a model's reasoning are tokens; the engine's first one counts.
+func TestCase41Reasoning(t *testing.T) {
+	run(t, "first tokens are reasoning", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		r.send(plainStory(finished(100, sglang.AttrLatencyTTFT, 0.201, "gen_ai.usage.reasoning_tokens", 90)).end())
+		root := r.roots()[0]
+		assert.InDelta(t, 0.201, seconds(root, sglang.AttrLatencyTTFT), 1e-9)
+		assert.InDelta(t, 0.799/99, seconds(root, sglang.AttrOutTPOT), 1e-9)
+		assert.Equal(t, "90", text(root, "gen_ai.usage.reasoning_tokens"))
+		assert.NotContains(t, root.Attributes().AsRaw(), sglang.AttrLatencyInvalid)
+		r.close()
+	})
+}
+
+// Case 42: what the root says of its priority stays there, for a connector to
+// make a dimension of.
+func TestCase42Priority(t *testing.T) {
+	for _, semconv := range []string{semconvAdd, semconvReplace} {
+		run(t, semconv, func(t *testing.T) {
+			r := newRig(t, nil, func(c *Config) { c.Semconv = semconv })
+			r.send(plainStory(finished(10, "priority", 5)).end())
+			assert.Equal(t, "5", text(r.roots()[0], "priority"))
+			r.close()
+		})
+	}
+}
+
+// Health probes of both halves' engines may name one room.
+func TestHealthProbesNeverJoin(t *testing.T) {
+	run(t, "one room", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		attrs := func() map[string]any { return finished(1, sglang.AttrRequestID, "HEALTH_CHECK_1") }
+		r.send(half(false, "0x5", attrs()).end(), half(true, "0x5", attrs()).end())
+		roots := r.roots()
+		require.Len(t, roots, 2, "they wait for nothing")
+		for _, root := range roots {
+			assert.Equal(t, "false", text(root, sglang.AttrPDJoined))
+		}
+		r.close()
+	})
+}
+
+// The engine does not say what was asked of it; no operation is claimed that a
+// request may not have been.
+func TestOperation(t *testing.T) {
+	for id, want := range map[string]string{
+		"chatcmpl-1": "chat", "cmpl-1": "text_completion", "9765dd06c28505f59a57e2be0b06c819": "generate_content",
+	} {
+		run(t, id, func(t *testing.T) {
+			r := newRig(t, nil, nil)
+			r.send(plainStory(finished(10, sglang.AttrRequestID, id)).end())
+			assert.Equal(t, want, text(r.roots()[0], sglang.AttrOperationName))
+			r.close()
+		})
+	}
+	run(t, "embeddings", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		r.send(reduceRanks(loadCapture(t, "traces-embeddings-tp1"), true)...)
+		assert.Equal(t, "embeddings", text(r.roots()[0], sglang.AttrOperationName))
+		r.close()
+	})
+}
