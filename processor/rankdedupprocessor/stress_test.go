@@ -217,3 +217,31 @@ func (f *flight) step(rank, ct int) []ptrace.Traces {
 	}
 	return l.batches[rank+1]
 }
+
+// TestLongColdStart: no rank is known while four ranks show one request of many
+// steps; the thread spans come last.
+func TestLongColdStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tokens = 6000
+		sink := &consumertest.TracesSink{}
+		cfg := createDefaultConfig().(*Config)
+		cfg.MaxHeldMiB = 1024
+		p, tel := startWith(t, cfg, sink)
+		l := &load{tp: 4, level: 3, tokens: tokens}
+		l.serve(1)
+		for i := range l.batches[1] {
+			for _, batches := range l.batches {
+				if i < len(batches) {
+					consumeAll(t, p, batches[i])
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Zero(t, value(t, tel, "spans_early_release", ""))
+		out := treeOf(sink.AllTraces())
+		assert.Empty(t, out.twice)
+		assert.Empty(t, out.dangling())
+		assert.Len(t, out.spans, tokens+3+1+4+1)
+	})
+}

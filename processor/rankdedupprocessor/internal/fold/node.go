@@ -17,13 +17,13 @@ const (
 	// without ordinal may lie, after the ranks' clock offset; half the duration
 	// where that is more. 50 ms would pair neighbours.
 	nearStart = int64(3 * time.Millisecond)
-	// maxOrdinalGap bounds what an odd ordinal can allocate.
-	maxOrdinalGap = 4096
+	// pageSlots is how many steps are allocated at a time.
+	pageSlots = 32
 
 	// Estimated sizes in bytes, for the memory limit.
 	nodeBytes  = 320
-	slotBytes  = int64(unsafe.Sizeof(slot{}))
-	looseBytes = slotBytes + int64(unsafe.Sizeof(loose{})) + 32
+	pageBytes  = int64(unsafe.Sizeof(page{}) + unsafe.Sizeof([pageSlots]slot{}))
+	looseBytes = int64(unsafe.Sizeof(slot{})) + int64(unsafe.Sizeof(loose{})) + 32
 	idBytes    = 64
 	traceBytes = 1000
 )
@@ -94,9 +94,9 @@ type node struct {
 	// target, while that is not known.
 	wrote uint64
 
-	base    int64 // ordinal of steps[0]
-	steps   []slot
-	loose   []*slot // slices without usable ordinal, by start
+	pages   []page  // steps, by ordinal
+	latest  int     // index of the page that was used last
+	loose   []*slot // slices without ordinal, by start
 	longest int64   // duration of the longest loose one
 	// union-find: this node turned out to be another one.
 	merged *node
@@ -109,16 +109,22 @@ type local struct {
 	start int64 // of the rank's copy, unix ns; 0 while only the id is known
 }
 
+// page is the slots of some steps; slots never move.
+type page struct {
+	number int64 // ordinal / pageSlots
+	slots  *[pageSlots]slot
+}
+
 // slot is a logical leaf. There is one per decode step, so its size counts.
 type slot struct {
 	spread   spread
 	item     *Item  // standby
-	loose    *loose // nil for steps
+	loose    *loose // nil for steps that are not merged
 	stage    sglang.Stage
 	released bool
 }
 
-// loose is what is known of a slot that has no ordinal.
+// loose is what is known of a slot that has no ordinal, or was merged.
 type loose struct {
 	start, duration int64 // ns, on the reference rank's clock
 	merged          *slot // this slot turned out to be another one
@@ -185,58 +191,25 @@ func (n *node) nameAs(id uint64) uint64 {
 // slotFor finds or makes the slot that a leaf belongs to.
 func (n *node) slotFor(t *trace, sp *Span, rank int32) *slot {
 	if sp.Stage == sglang.StageDecodeLoop && sp.Ordinal >= 0 {
-		if s := n.step(t, sp.Ordinal); s != nil {
-			s.stage = sp.Stage
-			return s
-		}
+		s := n.step(t, sp.Ordinal)
+		s.stage = sp.Stage
+		return s
 	}
 	return n.nearest(t, sp, rank)
 }
 
-// step returns the slot of an ordinal, nil if the ordinal is too far off.
+// step returns the slot of an ordinal.
 func (n *node) step(t *trace, ordinal int64) *slot {
-	if n.steps == nil {
-		n.base = max(0, ordinal-maxOrdinalGap/16)
+	number := ordinal / pageSlots
+	if n.latest >= len(n.pages) || n.pages[n.latest].number != number {
+		at, found := slices.BinarySearchFunc(n.pages, number, func(p page, number int64) int { return cmp.Compare(p.number, number) })
+		if !found {
+			n.pages = slices.Insert(n.pages, at, page{number, new([pageSlots]slot)})
+			t.grow(pageBytes)
+		}
+		n.latest = at
 	}
-	i := ordinal - n.base
-	if i < 0 || i > int64(len(n.steps))+maxOrdinalGap {
-		return nil
-	}
-	if missing := int(i) + 1 - len(n.steps); missing > 0 {
-		before := cap(n.steps)
-		n.steps = append(n.steps, make([]slot, missing)...)
-		t.grow(int64(cap(n.steps)-before) * slotBytes)
-	}
-	return &n.steps[i]
-}
-
-// stepAt returns the slot of an ordinal if there is one.
-func (n *node) stepAt(ordinal int64) *slot {
-	if i := ordinal - n.base; ordinal >= 0 && i >= 0 && i < int64(len(n.steps)) {
-		return &n.steps[i]
-	}
-	return nil
-}
-
-// slotOf returns the slot that holds the item, nil if none does.
-func (n *node) slotOf(it *Item) *slot {
-	s := n.stepAt(it.span.Ordinal)
-	if it.loose != nil {
-		s = it.loose.find()
-	}
-	if s == nil || s.item != it {
-		return nil
-	}
-	return s
-}
-
-// stepOf returns the ordinal under which the slot stands in steps, NoOrdinal if
-// it does not.
-func (n *node) stepOf(s *slot, ordinal int64) int64 {
-	if s.loose == nil {
-		return ordinal
-	}
-	return NoOrdinal
+	return &n.pages[n.latest].slots[ordinal%pageSlots]
 }
 
 // nearest pairs leaves without an ordinal by their start.
@@ -296,8 +269,12 @@ func (n *node) offset(rank int32) int64 {
 
 // eachSlot calls do for every slot.
 func (n *node) eachSlot(do func(*slot)) {
-	for i := range n.steps {
-		do(&n.steps[i])
+	for _, p := range n.pages {
+		for i := range p.slots {
+			if s := &p.slots[i]; s.spread.ranks != 0 {
+				do(s)
+			}
+		}
 	}
 	for i := range n.loose {
 		do(n.loose[i])
@@ -345,22 +322,16 @@ func (n *node) absorb(t *trace, o *node) {
 }
 
 func (n *node) absorbSlots(t *trace, o *node) {
-	for i := range o.steps {
-		s := &o.steps[i]
-		if s.spread.ranks == 0 && !s.released {
-			continue
-		}
-		into := n.step(t, o.base+int64(i))
-		if into == nil {
-			alone := *s
-			alone.loose = &loose{start: s.spread.first}
-			if alone.item != nil {
-				alone.item.node, alone.item.loose = n, &alone
+	for _, p := range o.pages {
+		for i := range p.slots {
+			s := &p.slots[i]
+			if s.spread.ranks == 0 && !s.released {
+				continue
 			}
-			n.insert(t, &alone)
-			continue
+			into := n.step(t, p.number*pageSlots+int64(i))
+			n.absorbSlot(t, into, s)
+			s.loose = &loose{merged: into}
 		}
-		n.absorbSlot(t, into, s)
 	}
 	for _, s := range o.loose {
 		sp := Span{Stage: s.stage, Start: s.loose.start, End: s.loose.start + s.loose.duration}
@@ -370,7 +341,7 @@ func (n *node) absorbSlots(t *trace, o *node) {
 		into.loose.copies = append(into.loose.copies, s.loose.copies...)
 		s.loose.merged = into
 	}
-	o.steps, o.loose = nil, nil
+	o.pages, o.loose = nil, nil
 }
 
 func (n *node) absorbSlot(t *trace, into, from *slot) {
@@ -379,7 +350,7 @@ func (n *node) absorbSlot(t *trace, into, from *slot) {
 	into.released = into.released || from.released
 	into.item = t.keepOne(into.released, into.item, from.item)
 	if into.item != nil {
-		into.item.node = n
+		into.item.node, into.item.slot = n, into
 	}
 }
 

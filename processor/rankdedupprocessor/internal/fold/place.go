@@ -138,7 +138,7 @@ func (t *trace) takeLeaf(now int64, parent *node, sp *Span, o Origin, item *Item
 		return t.folded(parent.thread)
 	}
 	if o.Proc.Primary() {
-		t.shard.commit(commit{trace: t, node: parent, slot: s, step: parent.stepOf(s, sp.Ordinal)})
+		t.shard.commit(commit{trace: t, node: parent, slot: s})
 		sp.Parent = parent.nameAs(sp.Parent)
 		return Pass, item
 	}
@@ -149,10 +149,7 @@ func (t *trace) takeLeaf(now int64, parent *node, sp *Span, o Origin, item *Item
 	if item == nil {
 		item = t.hold(sp, o, rank, inSlot)
 	}
-	item.where, item.rank, item.node, item.origin = inSlot, rank, parent, o
-	if s.loose != nil {
-		item.loose = s
-	}
+	item.where, item.rank, item.node, item.slot, item.origin = inSlot, rank, parent, s, o
 	s.item = item
 	t.shard.later(waitQueue, item, now)
 	return Hold, item

@@ -66,7 +66,7 @@ func (t *trace) size() int64 {
 	for _, l := range t.threads {
 		sum += nodeBytes
 		for _, n := range l.nodes {
-			sum += nodeBytes + slotBytes*int64(cap(n.steps)) + looseBytes*int64(len(n.loose))
+			sum += nodeBytes + pageBytes*int64(len(n.pages)) + looseBytes*int64(len(n.loose))
 		}
 	}
 	return sum

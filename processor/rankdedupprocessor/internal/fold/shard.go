@@ -75,11 +75,9 @@ func NewShard(settings Settings, registry *identity.Registry, bytes *atomic.Int6
 // commit is what becomes true once the next consumer took the batch.
 type commit struct {
 	trace *trace
-	// A node, or the slot of a node: by ordinal where it has one, since the
-	// table of steps may move.
+	// A node, or the slot of a node.
 	node *node
 	slot *slot
-	step int64
 	// Or a thread span that came after its request had left.
 	thread *thread
 	// Or a span that is not folded.
@@ -149,7 +147,7 @@ func (s *Shard) apply(c *commit) {
 	case c.node == nil:
 		t.applySingle(c)
 	case c.slot != nil:
-		s := c.currentSlot()
+		s := c.slot.find()
 		s.released = true
 		if s.item != nil {
 			t.drop(s.item)
@@ -163,14 +161,6 @@ func (s *Shard) apply(c *commit) {
 			n.item = nil
 		}
 	}
-}
-
-func (c *commit) currentSlot() *slot {
-	n := c.node.find()
-	if s := n.stepAt(c.step); s != nil {
-		return s
-	}
-	return c.slot.find()
 }
 
 func (t *trace) applySingle(c *commit) {
@@ -374,7 +364,7 @@ func (t *trace) expire(now int64, it *Item, why Reason) {
 	switch it.where {
 	case inSlot:
 		n := it.node.find()
-		if s := n.slotOf(it); s != nil {
+		if s := it.slot.find(); s.item == it {
 			t.releaseSlot(n, s, why)
 		}
 		t.shard.owes(it)

@@ -108,7 +108,7 @@ type Item struct {
 	rank   int32
 	trace  *trace
 	node   *node // set for standbys and deferred spans
-	loose  *slot // set for standbys of slots without ordinal
+	slot   *slot // set for standbys of slots
 	due    int64 // unix ns
 	gone   bool
 	waited bool // it was put off once for want of its parent
