@@ -33,6 +33,15 @@ test:
 	$(GO) test ./...
 	cd bench && $(GO) test ./...
 
+# How often each property is tried; there are seven.
+CHECKS ?= 150000
+
+## property: the property tests of rankdedup's traces, more than a million cases (an hour or more)
+.PHONY: property
+property:
+	$(GO) test -count=1 -timeout 12h -run 'Union|Conversation|Parallel|Cold|Engines|Shutdown' \
+		./processor/rankdedupprocessor/internal/fold -rapid.checks=$(CHECKS)
+
 ## race: the same under the race detector (gcc)
 .PHONY: race
 race:

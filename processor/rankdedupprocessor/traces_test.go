@@ -195,12 +195,11 @@ func TestIdleEngineKeepsPrimary(t *testing.T) {
 type flaky struct {
 	consumertest.TracesSink
 	refuse func(call int) error
-	calls  int
+	calls  atomic.Int64
 }
 
 func (f *flaky) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
-	f.calls++
-	if err := f.refuse(f.calls); err != nil {
+	if err := f.refuse(int(f.calls.Add(1))); err != nil {
 		return err
 	}
 	return f.TracesSink.ConsumeTraces(ctx, td)

@@ -39,6 +39,8 @@ type Shard struct {
 	registry *identity.Registry
 	bytes    *atomic.Int64 // of all shards
 	traces   map[TraceID]*trace
+	latest   *trace // the one of the latest span
+	usual    int    // number of ids of a trace
 	queues   [queueCount]queue
 	idle     []idleTrace
 	commits  []commit
@@ -215,11 +217,15 @@ func (s *Shard) Keep(it *Item, payload any, bytes int64) {
 }
 
 func (s *Shard) trace(id TraceID, now int64) *trace {
+	if t := s.latest; t != nil && t.id == id && !t.removed {
+		t.last = now
+		return t
+	}
 	t := s.traces[id]
 	if t == nil {
 		t = &trace{
 			shard: s, id: id,
-			ids:     map[uint64]ref{},
+			ids:     make(map[uint64]ref, s.usual),
 			anchors: map[anchor]*thread{},
 			up:      map[uint64]uint64{},
 			front:   map[uint64]*identity.Sender{},
@@ -230,6 +236,7 @@ func (s *Shard) trace(id TraceID, now int64) *trace {
 		s.idle = append(s.idle, idleTrace{t, now + s.settings.DoneKeep.Nanoseconds()})
 	}
 	t.last = now
+	s.latest = t
 	return t
 }
 
@@ -465,7 +472,7 @@ func (s *Shard) forget(now int64) {
 	n := 0
 	for ; n < len(s.idle) && s.idle[n].due <= now; n++ {
 		t := s.idle[n].t
-		if s.traces[t.id] != t {
+		if t.removed {
 			continue
 		}
 		if t.keepUntil(s.settings) > now {
@@ -489,6 +496,8 @@ func (s *Shard) remove(t *trace) {
 	s.stats.Traces--
 	s.grow(-t.bytes)
 	t.bytes, t.removed = 0, true
+	const most = 256
+	s.usual = min((3*s.usual+len(t.ids))/4, most)
 }
 
 // keepUntil tells how long the trace is to be remembered from its last span.
@@ -532,9 +541,16 @@ func (t *trace) flushAll(now int64, why Reason) {
 func (s *Shard) Relieve(now time.Time) {
 	s.now = now
 	ns := now.UnixNano()
-	for i := 0; i < len(s.idle) && s.over(); i++ {
-		if t := s.idle[i].t; s.traces[t.id] == t && t.held == 0 && !t.anyOpen() {
+	for n := len(s.idle); n > 0 && s.over(); n-- {
+		t := s.idle[0].t
+		s.idle[0] = idleTrace{}
+		s.idle = s.idle[1:]
+		switch {
+		case t.removed:
+		case t.held == 0 && !t.anyOpen():
 			s.remove(t)
+		default:
+			s.idle = append(s.idle, idleTrace{t, ns + s.settings.DoneKeep.Nanoseconds()})
 		}
 	}
 	s.hurry(ns, ReasonLimit, s.over)

@@ -304,7 +304,8 @@ func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
 }
 
 func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
-	if sp.Link == 0 {
+	// A link to a slice of the same rank tells no other rank anything.
+	if sp.Link == 0 || t.ids[sp.Link].node != nil {
 		return
 	}
 	key := anchor{sp.Link, p.Ranks.DP, max(p.Ranks.PP, 0)}
