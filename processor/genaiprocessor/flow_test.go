@@ -283,7 +283,7 @@ func TestNextConsumerIsDown(t *testing.T) {
 		r.send(batches[:last]...)
 		next.set(consumererror.NewPermanent(errDown))
 		r.send(batches[last])
-		synctest.Wait()
+		idle()
 		assert.EqualValues(t, 2, r.total("lost_spans", "permanent_error"), "the root and its decode_forward")
 		r.close()
 	})
@@ -472,7 +472,7 @@ func TestLimits(t *testing.T) {
 			s := plainStory(finished(10))
 			s.steps("decode_forward", 9, 200, 50)
 			r.send(s.td)
-			synctest.Wait() // the outbox is small, too
+			idle() // the outbox is small, too
 			assert.LessOrEqual(t, r.p.heldBytes.Load(), int64(1<<20))
 		}
 		assert.Positive(t, r.total("early_releases", "limit"))

@@ -29,6 +29,7 @@ type outbox struct {
 
 const (
 	maxSend      = 512 // spans in one call
+	linger       = 5 * time.Millisecond
 	firstBackoff = 50 * time.Millisecond
 	lastBackoff  = 5 * time.Second
 )
@@ -79,13 +80,20 @@ func (o *outbox) take() []*held {
 	return items
 }
 
-// run sends until ctx ends; what is left then is flush's.
+// run sends until ctx ends; what is left then is flush's. It lingers after it was
+// woken: to wake it for each root costs more than to make one, and the next
+// component likes fewer calls.
 func (o *outbox) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.wake:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(linger):
 			o.flush(ctx)
 		}
 	}

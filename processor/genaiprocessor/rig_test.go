@@ -53,14 +53,20 @@ func (r *rig) send(batches ...ptrace.Traces) {
 	}
 }
 
+// idle waits until the outbox has sent what it has.
+func idle() {
+	time.Sleep(2 * linger)
+	synctest.Wait()
+}
+
 // roots waits until everything is idle and returns the roots that left so far.
 func (r *rig) roots() []ptrace.Span {
-	synctest.Wait()
+	idle()
 	return rootsOf(r.sink.AllTraces())
 }
 
 func (r *rig) spans() []ptrace.Span {
-	synctest.Wait()
+	idle()
 	var out []ptrace.Span
 	eachSpan(r.sink.AllTraces(), func(_ ptrace.ResourceSpans, _ ptrace.ScopeSpans, s ptrace.Span) {
 		out = append(out, s)
@@ -96,8 +102,6 @@ func (r *rig) total(name, value string) int64 {
 func run(t *testing.T, name string, do func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, do) })
 }
-
-const settled = 100 * time.Millisecond
 
 func sumOf(m metricdata.Metrics, value string) int64 {
 	data, ok := m.Data.(metricdata.Sum[int64])
