@@ -274,6 +274,9 @@ func (t *Table) Settle(id TraceID, now time.Time, take func(Left)) {
 	touched := tr.takeTouched()
 	if len(tr.roots) > fewRoots {
 		for _, i := range touched {
+			if tr.gone {
+				return
+			}
 			if x := tr.nodes[i].x; x != nil && x.root != nil {
 				t.settleRoot(tr, i, now, take)
 			}

@@ -279,3 +279,36 @@ func anyRecord(t *rapid.T) *Record {
 	}
 	return r
 }
+
+// TestManyRoots: of many roots in a trace only those are judged for which
+// something came; none is forgotten, in whatever order the spans come.
+func TestManyRoots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, left := NewTable(limits), []Left(nil)
+		var all []*Record
+		requests := rapid.IntRange(1, 12).Draw(t, "requests")
+		for i := range requests {
+			all = append(all, request(shared, uint64(1000*(i+1)))...)
+		}
+		for i := range all { // any order
+			j := rapid.IntRange(0, i).Draw(t, "swap")
+			all[i], all[j] = all[j], all[i]
+		}
+		for len(all) > 0 {
+			n := min(len(all), rapid.IntRange(1, 20).Draw(t, "batch"))
+			for _, r := range all[:n] {
+				table.Apply(r, now)
+			}
+			table.Settle(shared, now, collectLeft(&left))
+			all = all[n:]
+		}
+		for _, l := range left {
+			if l.Why != "" || l.Request.Completeness != sglang.CompletenessComplete {
+				t.Fatalf("left %q, %s", l.Why, l.Request.Completeness)
+			}
+		}
+		if len(left) != requests || table.Bytes() != 0 || table.Traces() != 0 {
+			t.Fatalf("%d of %d left, %d bytes in %d traces stay", len(left), requests, table.Bytes(), table.Traces())
+		}
+	})
+}

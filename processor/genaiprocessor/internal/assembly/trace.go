@@ -340,6 +340,10 @@ func (t *Trace) addOther(r *Record) bool {
 
 // remove forgets nodes that collect returned.
 func (t *Trace) remove(nodes []int32) {
+	if len(nodes) == t.live {
+		t.empty(nodes)
+		return
+	}
 	t.epoch++
 	for _, i := range nodes {
 		t.nodes[i].mark = t.epoch
@@ -354,6 +358,16 @@ func (t *Trace) remove(nodes []int32) {
 		t.nodes[i] = node{}
 		t.free = append(t.free, i)
 	}
+}
+
+// empty forgets all nodes: most traces are one request's.
+func (t *Trace) empty(nodes []int32) {
+	for _, i := range nodes {
+		t.bytes -= t.extraSize(i)
+	}
+	t.bytes -= nodeBytes * (len(t.nodes) - 1)
+	clear(t.nodes)
+	t.nodes, t.free, t.index, t.touched, t.live = t.nodes[:1], nil, nil, nil, 0
 }
 
 // unlink takes a node out of lists of nodes that stay.
