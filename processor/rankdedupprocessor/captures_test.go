@@ -325,6 +325,7 @@ func replayTwice(t *testing.T, name string, exports []capture.Export) row {
 		if run == 0 {
 			out.cold, out.mostHeldWhenCold = int64(len(atOnce)), r.mostHeld
 			out.folded = value(t, tel, "spans_folded", "")
+			assert.Len(t, in.spans, len(left.spans)+int(out.folded), "a span neither left nor was folded")
 			continue
 		}
 		checkAtOnce(t, left, atOnce)

@@ -281,9 +281,6 @@ func (n *node) eachSlot(do func(*slot)) {
 	}
 }
 
-// hasName tells whether released spans name the node by id.
-func (n *node) hasName(id uint64) bool { return n.public == id || slices.Contains(n.named, id) }
-
 // absorb makes o the same node as n.
 func (n *node) absorb(t *trace, o *node) {
 	o.merged = n

@@ -389,7 +389,7 @@ func (t *trace) placeItem(now int64, it *Item) {
 		t.shard.commitLast(now)
 		t.release(it, Release{Span: sp, Proc: it.origin.Proc})
 	case verdict == Fold:
-		t.drop(it)
+		t.forget(it) // place has counted it
 	case kept != it:
 		t.drop(it)
 	}

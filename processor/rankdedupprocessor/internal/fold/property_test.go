@@ -105,9 +105,7 @@ func (m *model) engine(s shape) (front *process, schedulers []*process) {
 func (m *model) request(n int, s shape, trace TraceID, front *process, schedulers []*process, lossy bool) {
 	root, tok, tokenize, api := m.id(), m.id(), m.id(), m.id()
 	base := m.start + int64(n)*int64(time.Second)
-	key := func(format string, args ...any) string {
-		return fmt.Sprintf("%sr%d ", m.name, n) + fmt.Sprintf(format, args...)
-	}
+	key := func(what string) string { return fmt.Sprintf("%sr%d %s", m.name, n, what) }
 	emit := func(p *process, c copyOf) {
 		c.span.Trace = trace
 		if c.span.Ordinal == 0 {

@@ -301,9 +301,9 @@ func (s *Shard) touch(t *trace) {
 
 // Settle releases the requests that became complete.
 func (s *Shard) Settle(now time.Time) {
-	for i := 0; i < len(s.touched); i++ {
-		s.touched[i].touched = false
-		s.touched[i].checkRoots(now.UnixNano())
+	for _, t := range s.touched {
+		t.touched = false
+		t.checkRoots(now.UnixNano())
 	}
 	clear(s.touched)
 	s.touched = s.touched[:0]

@@ -280,7 +280,7 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	open, free := t.openThreads(p.Group, rank)
 	first := t.opening(sp, p.Group)
 	switch {
-	case open <= 1 && free != nil && !(first && free.opened == sp.Stage):
+	case open <= 1 && free != nil && (!first || free.opened != sp.Stage):
 		return t.take(free, sp, p), false
 	case t.crowded(sp.Parent):
 		return nil, false
