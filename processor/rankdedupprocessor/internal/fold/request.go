@@ -341,9 +341,9 @@ func (t *trace) flushThread(l *thread, why Reason) {
 
 // digest sums up what the copies of the thread knew.
 func (l *thread) digest() *Digest {
-	d := &Digest{Slowest: sglang.NoRank}
-	if !l.own {
-		d.Expected = len(l.group.Expected())
+	d := &Digest{Slowest: sglang.NoRank, Expected: len(l.group.Expected())}
+	if l.own {
+		d.Expected = 1
 	}
 	lasts := map[int32]int{}
 	compared := 0

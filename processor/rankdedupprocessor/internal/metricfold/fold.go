@@ -70,13 +70,13 @@ func (p *pass) begin(f *Folder, now time.Time) {
 }
 
 func (p *pass) end() {
-	p.reader.reset()
+	p.reset()
 	p.decisions = p.decisions[:0]
 	p.Folder = nil
 }
 
 func (p *pass) resource(rm pmetric.ResourceMetrics) {
-	p.reader.reset()
+	p.reset()
 	if !p.decideAll(rm) {
 		return
 	}
