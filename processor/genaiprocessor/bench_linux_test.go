@@ -35,7 +35,7 @@ func BenchmarkCPU(b *testing.B) {
 		s := plainStory(finished(65))
 		s.td = ptrace.NewTraces()
 		s.process()
-		s.steps("decode_forward", 64, 200, 10)
+		s.steps(64, 200, 10)
 		p := benchProcessor(b, nil)
 		measureCPU(b, p, 64, s.td, restampSteps)
 	})

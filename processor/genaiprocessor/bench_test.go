@@ -62,7 +62,7 @@ func BenchmarkSteps(b *testing.B) {
 	s := plainStory(finished(65))
 	s.td = ptrace.NewTraces()
 	s.process()
-	s.steps("decode_forward", 64, 200, 10)
+	s.steps(64, 200, 10)
 	template := s.td
 	for _, mode := range []string{decodeLoopFold, decodeLoopKeep, "foreign"} {
 		b.Run(mode, func(b *testing.B) {
@@ -138,7 +138,7 @@ func TestMemoryInFlight(t *testing.T) {
 	const requests, limit = 10_000, 100 << 20
 	p := benchProcessor(t, func(c *Config) { c.DecodeLoop = decodeLoopKeep })
 	template := plainStory(finished(301))
-	template.steps("decode_forward", 300, 200, 2)
+	template.steps(300, 200, 2)
 	spans := split(template.td)
 	var open []ptrace.Traces // all but decode_forward and the scheduler's thread, which end last
 	for _, td := range spans {

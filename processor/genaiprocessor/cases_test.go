@@ -234,7 +234,7 @@ func TestCase17Speculation(t *testing.T) {
 		s := newStory(1200, finished(101)).frontEnd()
 		s.scheduler(stage{"request_process", 4, 5}, stage{"prefill_waiting", 5, 105},
 			stage{"prefill_forward", 105, 200}, stage{"decode_forward", 200, 1200})
-		s.steps("decode_forward", 25, 200, 40)
+		s.steps(25, 200, 40)
 		r.send(s.end())
 		root := r.roots()[0]
 		assert.InDelta(t, 0.010, seconds(root, sglang.AttrOutTPOT), 1e-9)
@@ -352,7 +352,7 @@ func TestCase47Folding(t *testing.T) {
 		s := newStory(21_000, finished(2001)).frontEnd()
 		s.scheduler(stage{"request_process", 4, 5}, stage{"prefill_waiting", 5, 105},
 			stage{"prefill_forward", 105, 200}, stage{"decode_forward", 200, 20_300})
-		s.steps("decode_forward", 2000, 200, 10)
+		s.steps(2000, 200, 10)
 		r.send(split(s.end())...)
 		spans := r.spans()
 		assert.LessOrEqual(t, len(spans), 40)
@@ -371,7 +371,7 @@ func TestCase47Folding(t *testing.T) {
 		run(t, mode, func(t *testing.T) {
 			r := newRig(t, nil, func(c *Config) { c.DecodeLoop = mode })
 			s := plainStory(finished(51))
-			s.steps("decode_forward", 50, 200, 15)
+			s.steps(50, 200, 15)
 			r.send(s.end())
 			assert.Len(t, r.roots(), 1)
 			assert.Len(t, r.named("decode_loop"), want)
@@ -456,7 +456,7 @@ func TestOperation(t *testing.T) {
 	}
 	run(t, "embeddings", func(t *testing.T) {
 		r := newRig(t, nil, nil)
-		r.send(reduceRanks(loadCapture(t, "traces-embeddings-tp1"), true)...)
+		r.send(reduceRanks(loadCapture(t, "traces-embeddings-tp1"))...)
 		assert.Equal(t, "embeddings", text(r.roots()[0], sglang.AttrOperationName))
 		r.close()
 	})

@@ -55,7 +55,7 @@ func TestUnknownHasAReason(t *testing.T) {
 	run(t, "nothing is missed that is not there by nature", func(t *testing.T) {
 		for _, name := range []string{"traces-embeddings-tp1", "traces-epd-encoder", "traces-single-token-and-health"} {
 			r := newRig(t, nil, nil)
-			r.send(reduceRanks(loadCapture(t, name), true)...)
+			r.send(reduceRanks(loadCapture(t, name))...)
 			assert.NotEmpty(t, r.roots())
 			assert.Zero(t, r.total("unknown_values", ""), name)
 			assert.Zero(t, r.total("invalid_values", ""), name)
@@ -67,7 +67,7 @@ func TestUnknownHasAReason(t *testing.T) {
 		s := newStory(1000, finished(10))
 		s.frontEnd().scheduler(stage{"prefill_waiting", -90_000, 105}, stage{"prefill_forward", 105, 200},
 			stage{"decode_forward", 200, 999})
-		s.steps("decode_forward", 1, 200, 5)
+		s.steps(1, 200, 5)
 		r.send(s.end())
 		assert.Len(t, r.roots(), 1)
 		assert.EqualValues(t, 1, r.total("unknown_values", "refused"))
@@ -101,7 +101,7 @@ func TestMissingRanks(t *testing.T) {
 func TestPrefillHalfRefusesNothing(t *testing.T) {
 	run(t, "capture", func(t *testing.T) {
 		r := newRig(t, nil, nil)
-		r.send(reduceRanks(loadCapture(t, "traces-pd-prefill-tp2-decode-tp2"), true)...)
+		r.send(reduceRanks(loadCapture(t, "traces-pd-prefill-tp2-decode-tp2"))...)
 		halves := 0
 		for _, root := range r.roots() {
 			if text(root, sglang.AttrPDRole) == "prefill" && text(root, sglang.AttrErrorType) == "" {

@@ -63,7 +63,7 @@ func TestConfigMistakes(t *testing.T) {
 		"max_requests must be from 100 to 10000000, got 1",
 		"max_held_mib must be from 1 to 1048576, got 0",
 	} {
-		assert.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, want)
 	}
 	assert.EqualError(t, xconfmap.Validate(load(t, "ages")),
 		"max_request_age must not be shorter than wait (1m0s), got 30s")

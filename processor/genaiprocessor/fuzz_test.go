@@ -36,7 +36,7 @@ func FuzzConsume(f *testing.F) {
 		}
 		s := plainStory(attrs)
 		s.name = "decode Req 1"
-		s.steps("decode_forward", 3, 200, 50)
+		s.steps(3, 200, 50)
 		data, err := new(ptrace.ProtoMarshaler).MarshalTraces(s.end())
 		require.NoError(f, err)
 		f.Add(data)

@@ -88,7 +88,7 @@ func writeGolden(t *testing.T, path string, got ptrace.Traces) {
 func TestCaptures(t *testing.T) {
 	for _, name := range captureNames(t) {
 		run(t, name, func(t *testing.T) {
-			in := reduceRanks(loadCapture(t, name), true)
+			in := reduceRanks(loadCapture(t, name))
 			before := clone(in)
 			r := newRig(t, nil, nil)
 			r.send(in...)
@@ -189,7 +189,7 @@ func TestCapturesUnfolded(t *testing.T) {
 	for _, name := range captureNames(t) {
 		run(t, name, func(t *testing.T) {
 			folded, raw := newRig(t, nil, nil), newRig(t, nil, nil)
-			folded.send(reduceRanks(loadCapture(t, name), true)...)
+			folded.send(reduceRanks(loadCapture(t, name))...)
 			want := byID(folded.roots())
 			raw.send(mergeAll(loadCapture(t, name)))
 			for id, s := range byID(raw.roots()) {
@@ -222,7 +222,7 @@ func mergeAll(batches []ptrace.Traces) ptrace.Traces {
 // message as first token; ours is within 5 ms of the end of the kept rank's prefill.
 func TestNonStreamingWithoutMetrics(t *testing.T) {
 	run(t, "metrics off", func(t *testing.T) {
-		in := reduceRanks(loadCapture(t, "traces-nonstream-tp2-metrics-off"), true)
+		in := reduceRanks(loadCapture(t, "traces-nonstream-tp2-metrics-off"))
 		ends := prefillEnds(in)
 		r := newRig(t, nil, nil)
 		r.send(in...)
@@ -256,7 +256,7 @@ func TestNoFirstToken(t *testing.T) {
 	none := func(name string, wanted func(ptrace.Span) bool, n int) {
 		run(t, name, func(t *testing.T) {
 			r := newRig(t, nil, nil)
-			r.send(reduceRanks(loadCapture(t, name), true)...)
+			r.send(reduceRanks(loadCapture(t, name))...)
 			found := 0
 			for _, root := range r.roots() {
 				if wanted(root) {
@@ -283,7 +283,7 @@ func TestAgainstTheEngine(t *testing.T) {
 	worst := map[string]float64{}
 	for _, name := range captureNames(t) {
 		run(t, name, func(t *testing.T) {
-			in := reduceRanks(loadCapture(t, name), true)
+			in := reduceRanks(loadCapture(t, name))
 			said := byID(rootsOf(clone(in)))
 			r := newRig(t, nil, nil)
 			r.send(in...)

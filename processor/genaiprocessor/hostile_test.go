@@ -42,7 +42,7 @@ func TestHostileTrace(t *testing.T) {
 			l.SetTraceID(pcommon.TraceID{15: 1})
 			l.SetSpanID(newID())
 		}},
-		"a chain of parents": {pcommon.TraceID{15: 1}, func(s *story, i int) {
+		"a chain of parents": {pcommon.TraceID{15: 1}, func(s *story, _ int) {
 			span := s.span(s.links["last"], "prefill_forward", 1, 2)
 			s.links["last"] = span.SpanID()
 			l := span.Links().AppendEmpty()
@@ -52,10 +52,10 @@ func TestHostileTrace(t *testing.T) {
 		"slices of one thread": {pcommon.TraceID{15: 1}, func(s *story, i int) {
 			s.span(s.links["thread"], "chunked_prefill", float64(i), float64(i+n))
 		}},
-		"steps far apart": {pcommon.TraceID{15: 1}, func(s *story, i int) {
+		"steps far apart": {pcommon.TraceID{15: 1}, func(s *story, _ int) {
 			s.span(newID(), "decode_loop", 1, 2).Attributes().PutInt(sglang.AttrDecodeCT, 1<<17-1)
 		}},
-		"roots without end": {external, func(s *story, i int) {
+		"roots without end": {external, func(s *story, _ int) {
 			root := s.span(newID(), " Req 1", 0, 10)
 			root.Attributes().PutStr(sglang.AttrRID, "1")
 			root.Attributes().PutStr(sglang.AttrModule, sglang.ModuleRequest)
@@ -201,7 +201,7 @@ func TestShutdownInTraffic(t *testing.T) {
 	stories := make([][]ptrace.Traces, 400)
 	for i := range stories {
 		s := plainStory(finished(10))
-		s.steps("decode_forward", 9, 200, 50)
+		s.steps(9, 200, 50)
 		stories[i] = split(s.end())
 	}
 	var roots atomic.Int64
@@ -209,10 +209,10 @@ func TestShutdownInTraffic(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := w; i < len(stories); i += 4 {
-				switch {
-				case i%40 == w:
+				switch i % 40 {
+				case w:
 					next.set(errDown)
-				case i%40 == 20+w:
+				case 20 + w:
 					next.set(consumererror.NewPermanent(errDown))
 				default:
 					next.set(nil)

@@ -104,9 +104,9 @@ func (r *reduction) threadOf(id pcommon.SpanID) (pcommon.SpanID, bool) {
 	return id, false
 }
 
-// reduceRanks drops the copies of other ranks. With counted, kept threads say
-// how many slices left under them.
-func reduceRanks(batches []ptrace.Traces, counted bool) []ptrace.Traces {
+// reduceRanks drops the copies of other ranks. Kept threads say how many slices
+// left under them.
+func reduceRanks(batches []ptrace.Traces) []ptrace.Traces {
 	r := newReduction(batches)
 	for _, td := range batches {
 		td.ResourceSpans().RemoveIf(func(rs ptrace.ResourceSpans) bool {
@@ -116,7 +116,7 @@ func reduceRanks(batches []ptrace.Traces, counted bool) []ptrace.Traces {
 					if ok && !r.kept[th] {
 						return true
 					}
-					if ok && counted && th == s.SpanID() {
+					if ok && th == s.SpanID() {
 						s.Attributes().PutInt(sglang.AttrThreadSpans, r.slices[th])
 					}
 					return false

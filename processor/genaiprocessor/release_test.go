@@ -95,11 +95,11 @@ func TestCase4Levels(t *testing.T) {
 	for _, name := range captureNames(t) {
 		run(t, name, func(t *testing.T) {
 			full := newRig(t, nil, nil)
-			full.send(reduceRanks(loadCapture(t, name), true)...)
+			full.send(reduceRanks(loadCapture(t, name))...)
 			want := byID(full.roots())
 			for level := 1; level <= 2; level++ {
 				r := newRig(t, nil, nil)
-				r.send(reduceRanks(cutLevel(loadCapture(t, name), level), true)...)
+				r.send(reduceRanks(cutLevel(loadCapture(t, name), level))...)
 				time.Sleep(7 * time.Second)
 				got := r.roots()
 				assert.Len(t, got, len(want))
@@ -115,12 +115,12 @@ func TestCase4Levels(t *testing.T) {
 
 func cutLevel(batches []ptrace.Traces, level int) []ptrace.Traces {
 	gone := map[pcommon.SpanID]bool{}
-	eachSpan(batches, func(_ ptrace.ResourceSpans, ss ptrace.ScopeSpans, s ptrace.Span) {
+	eachSpan(batches, func(_ ptrace.ResourceSpans, _ ptrace.ScopeSpans, s ptrace.Span) {
 		if sglang.StageOf(s.Name()).Info().Level > level {
 			gone[s.SpanID()] = true
 		}
 	})
-	eachSpan(batches, func(_ ptrace.ResourceSpans, ss ptrace.ScopeSpans, s ptrace.Span) {
+	eachSpan(batches, func(_ ptrace.ResourceSpans, _ ptrace.ScopeSpans, s ptrace.Span) {
 		s.Links().RemoveIf(func(l ptrace.SpanLink) bool { return gone[l.SpanID()] })
 	})
 	for _, td := range batches {

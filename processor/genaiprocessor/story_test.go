@@ -116,11 +116,11 @@ func (s *story) scheduler(stages ...stage) ptrace.Span {
 	return s.thread("Scheduler", 0, "api_server_dispatch", stages...)
 }
 
-// steps writes decode steps below the slice named last.
-func (s *story) steps(parent string, n int, from, each float64) {
+// steps writes decode steps below the decode_forward that was named last.
+func (s *story) steps(n int, from, each float64) {
 	for i := range n {
 		at := from + float64(i)*each
-		step := s.span(s.links[parent], "decode_loop", at, at+each)
+		step := s.span(s.links["decode_forward"], "decode_loop", at, at+each)
 		step.Attributes().PutInt(sglang.AttrDecodeCT, int64(i))
 		e := step.Events().AppendEmpty()
 		e.SetName(sglang.EventSchedule)

@@ -107,19 +107,19 @@ func (w *rootWriter) hasNumber(key string) bool {
 }
 
 func (w *rootWriter) seconds(key string, v latency.Value) {
-	if v.Known && !(w.trusted && w.hasNumber(key)) {
+	if v.Known && (!w.trusted || !w.hasNumber(key)) {
 		w.attrs.PutDouble(key, v.Seconds)
 	}
 }
 
 func (w *rootWriter) count(key string, n int64) {
-	if n >= 0 && !(w.trusted && w.has(key)) {
+	if n >= 0 && (!w.trusted || !w.has(key)) {
 		w.attrs.PutInt(key, n)
 	}
 }
 
 func (w *rootWriter) str(key, s string) {
-	if s != "" && !(w.trusted && w.has(key)) {
+	if s != "" && (!w.trusted || !w.has(key)) {
 		w.attrs.PutStr(key, s)
 	}
 }

@@ -41,8 +41,12 @@ func TestCut(t *testing.T) {
 		"the prefill half's work wins over waiting for it": {
 			start: 0, end: 100,
 			spans: []Span{
-				{0, 40, Bootstrap, Waiting}, {40, 90, KVTransfer, Waiting}, {90, 100, Decode, Own},
-				{10, 20, Queue, PeerWork}, {20, 70, Prefill, PeerWork}, {70, 95, KVTransfer, PeerWork},
+				{0, 40, Bootstrap, Waiting},
+				{40, 90, KVTransfer, Waiting},
+				{90, 100, Decode, Own},
+				{10, 20, Queue, PeerWork},
+				{20, 70, Prefill, PeerWork},
+				{70, 95, KVTransfer, PeerWork},
 			},
 			want: Budget{Bootstrap: 10, Queue: 10, Prefill: 50, KVTransfer: 20, Decode: 10},
 		},
@@ -107,8 +111,14 @@ func anySpan(t *rapid.T) Span {
 
 func BenchmarkCut(b *testing.B) {
 	spans := []Span{
-		{0, 20, Tokenize, Own}, {20, 30, Dispatch, Own}, {35, 40, Intake, Own}, {40, 60, Queue, Own},
-		{60, 90, Prefill, Own}, {90, 400, Decode, Own}, {120, 160, RetractWait, Own}, {160, 200, Reprefill, Own},
+		{0, 20, Tokenize, Own},
+		{20, 30, Dispatch, Own},
+		{35, 40, Intake, Own},
+		{40, 60, Queue, Own},
+		{60, 90, Prefill, Own},
+		{90, 400, Decode, Own},
+		{120, 160, RetractWait, Own},
+		{160, 200, Reprefill, Own},
 		{400, 410, Finish, Filler},
 	}
 	b.ReportAllocs()

@@ -90,7 +90,7 @@ func TestRetraction(t *testing.T) {
 	assert.Equal(t, 50*ms, r.Budget[budget.Reprefill])
 	assert.Equal(t, (799-50-100-99)*ms, r.Budget[budget.Decode])
 	assertSeconds(t, 0.55, r.DecodeCompute)
-	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
 
 	tl.Complete = false
 	assert.False(t, Derive(tl, Reported{}).Queue.Known, "the prefill that ends the wait may be missing")
@@ -189,7 +189,7 @@ func TestManySlices(t *testing.T) {
 		tl.Retracts = append(tl.Retracts, epoch+i*ms)
 	}
 	r := Derive(tl, Reported{})
-	assert.EqualValues(t, tl.End-tl.Start, r.Budget.Total())
+	assert.Equal(t, int64(tl.End-tl.Start), int64(r.Budget.Total()))
 	assert.Equal(t, []Refusal{{NameSlice, ReasonTimestamp}}, r.Refused)
 }
 
@@ -236,7 +236,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	}
 	assertSeconds(t, 1, r.E2E)
 	assertSeconds(t, 0.997, r.Inference)
-	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
 }
 
 func TestToken50(t *testing.T) {
@@ -302,8 +302,12 @@ func TestRefusedValues(t *testing.T) {
 		n      Number
 		reason Reason
 	}{
-		{given(-1.7e9), ReasonNegative}, {given(1.5), ReasonExceedsE2E}, {given(3e8), ReasonUnit},
-		{given(math.NaN()), ReasonNotFinite}, {given(math.Inf(1)), ReasonNotFinite}, {Number{Given: true, Odd: true}, ReasonType},
+		{given(-1.7e9), ReasonNegative},
+		{given(1.5), ReasonExceedsE2E},
+		{given(3e8), ReasonUnit},
+		{given(math.NaN()), ReasonNotFinite},
+		{given(math.Inf(1)), ReasonNotFinite},
+		{Number{Given: true, Odd: true}, ReasonType},
 	} {
 		r := Derive(ordinary(), Reported{
 			TTFT: tt.n, Queue: tt.n, Prefill: tt.n, Decode: tt.n, Inference: tt.n,
@@ -326,7 +330,7 @@ func TestClocks(t *testing.T) {
 	}
 	r := Derive(tl, Reported{})
 	assert.False(t, r.TTFT.Known, "a first token before the request")
-	assert.EqualValues(t, 1000*ms, r.Budget.Total())
+	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
 
 	tl = ordinary()
 	tl.Scheduler[1].Start = 12345 // a timestamp that was never set

@@ -166,7 +166,7 @@ func (s *Sum) keepWorst(step Step) {
 	if len(s.worst) == s.Worst && slower(step, s.worst[len(s.worst)-1]) >= 0 {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(s.worst, step, func(a, b Step) int { return slower(a, b) })
+	at, _ := slices.BinarySearchFunc(s.worst, step, slower)
 	if len(s.worst) == s.Worst {
 		s.worst = s.worst[:s.Worst-1]
 	}

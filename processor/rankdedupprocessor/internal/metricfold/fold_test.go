@@ -49,7 +49,8 @@ func TestStories(t *testing.T) {
 		page     string
 		want     []string
 	}{
-		"context parallelism shows the same value eight times": {page: `
+		"context parallelism shows the same value eight times": {
+			page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{tp_rank="3"} 5
 			sglang:num_running_reqs{tp_rank="1"} 5
@@ -59,34 +60,44 @@ func TestStories(t *testing.T) {
 			sglang:num_running_reqs{tp_rank="5"} 5
 			sglang:num_running_reqs{tp_rank="6"} 5
 			sglang:num_running_reqs{tp_rank="7"} 5`,
-			want: []string{`sglang:num_running_reqs 5`}},
-		"spelled with an underscore": {page: `
+			want: []string{`sglang:num_running_reqs 5`},
+		},
+		"spelled with an underscore": {
+			page: `
 			# TYPE sglang_num_running_reqs gauge
 			sglang_num_running_reqs{tp_rank="0"} 5
 			sglang_num_running_reqs{tp_rank="1"} 5`,
-			want: []string{`sglang:num_running_reqs 5`}},
-		"encoders with one dp_rank and two roles": {page: `
+			want: []string{`sglang:num_running_reqs 5`},
+		},
+		"encoders with one dp_rank and two roles": {
+			page: `
 			# TYPE sglang:encoder_cache_entries gauge
 			sglang:encoder_cache_entries{dp_rank="0",engine_type="encoder",pid="1"} 3
 			sglang:encoder_cache_entries{dp_rank="0",engine_type="unified",pid="2"} 4`,
 			want: []string{
 				`sglang:encoder_cache_entries,dp_rank="0",engine_type="encoder",pid="1" 3`,
 				`sglang:encoder_cache_entries,dp_rank="0",engine_type="unified",pid="2" 4`,
-			}},
-		"pipeline stages are no copies": {page: `
+			},
+		},
+		"pipeline stages are no copies": {
+			page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{pp_rank="0",tp_rank="0"} 4
 			sglang:num_running_reqs{pp_rank="0",tp_rank="1"} 4
 			sglang:num_running_reqs{pp_rank="1",tp_rank="0"} 3
 			sglang:num_running_reqs{pp_rank="1",tp_rank="1"} 3`,
-			want: []string{`sglang:num_running_reqs,pp_rank="0" 4`, `sglang:num_running_reqs,pp_rank="1" 3`}},
-		"the total of priorities and its parts": {page: `
+			want: []string{`sglang:num_running_reqs,pp_rank="0" 4`, `sglang:num_running_reqs,pp_rank="1" 3`},
+		},
+		"the total of priorities and its parts": {
+			page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{priority="",tp_rank="0"} 10
 			sglang:num_running_reqs{priority="1",tp_rank="0"} 4
 			sglang:num_running_reqs{priority="2",tp_rank="0"} 6`,
-			want: []string{`sglang:num_running_reqs,priority="" 10`, `sglang:num_running_reqs,priority="1" 4`, `sglang:num_running_reqs,priority="2" 6`}},
-		"the former name of time per output token": {page: `
+			want: []string{`sglang:num_running_reqs,priority="" 10`, `sglang:num_running_reqs,priority="1" 4`, `sglang:num_running_reqs,priority="2" 6`},
+		},
+		"the former name of time per output token": {
+			page: `
 			# TYPE sglang:time_per_output_token_seconds histogram
 			sglang:time_per_output_token_seconds_bucket{le="1"} 1
 			sglang:time_per_output_token_seconds_bucket{le="+Inf"} 1
@@ -96,15 +107,19 @@ func TestStories(t *testing.T) {
 				`sglang:request_time_per_output_token_seconds_bucket,le="1" 1`,
 				`sglang:request_time_per_output_token_seconds_bucket,le="+Inf" 1`,
 				`sglang:request_time_per_output_token_seconds_sum 0.5`, `sglang:request_time_per_output_token_seconds_count 1`,
-			}},
-		"a counter's ranks are added, not the last one taken": {page: `
+			},
+		},
+		"a counter's ranks are added, not the last one taken": {
+			page: `
 			# TYPE sglang:scheduler_process_cpu_seconds_total counter
 			sglang:scheduler_process_cpu_seconds_total{tp_rank="0"} 1
 			sglang:scheduler_process_cpu_seconds_total{tp_rank="1"} 2
 			sglang:scheduler_process_cpu_seconds_total{tp_rank="2"} 4
 			sglang:scheduler_process_cpu_seconds_total{tp_rank="3"} 8`,
-			want: []string{`sglang:scheduler_process_cpu_seconds_total 15`}},
-		"one DP rank queues, three are idle": {page: `
+			want: []string{`sglang:scheduler_process_cpu_seconds_total 15`},
+		},
+		"one DP rank queues, three are idle": {
+			page: `
 			# TYPE sglang:num_queue_reqs gauge
 			sglang:num_queue_reqs{dp_rank="0",tp_rank="0"} 11
 			sglang:num_queue_reqs{dp_rank="1",tp_rank="1"} 0
@@ -113,12 +128,15 @@ func TestStories(t *testing.T) {
 			want: []string{
 				`sglang:num_queue_reqs,dp_rank="0" 11`, `sglang:num_queue_reqs,dp_rank="1" 0`,
 				`sglang:num_queue_reqs,dp_rank="2" 0`, `sglang:num_queue_reqs,dp_rank="3" 0`,
-			}},
-		"another engine's ranks stay": {page: `
+			},
+		},
+		"another engine's ranks stay": {
+			page: `
 			# TYPE vllm:num_requests_running gauge
 			vllm:num_requests_running{tp_rank="0"} 1
 			vllm:num_requests_running{tp_rank="1"} 1`,
-			want: []string{`vllm:num_requests_running,tp_rank="0" 1`, `vllm:num_requests_running,tp_rank="1" 1`}},
+			want: []string{`vllm:num_requests_running,tp_rank="0" 1`, `vllm:num_requests_running,tp_rank="1" 1`},
+		},
 		"another engine's processes, folded on demand": {
 			settings: override("vllm:kv_cache_usage_perc", sglang.ReduceFirst), page: `
 			# TYPE vllm:kv_cache_usage_perc gauge
@@ -126,73 +144,94 @@ func TestStories(t *testing.T) {
 			vllm:kv_cache_usage_perc{pid="2"} 0.5
 			vllm:kv_cache_usage_perc{pid="3"} 0.5
 			vllm:kv_cache_usage_perc{pid="4"} 0.5`,
-			want: []string{`vllm:kv_cache_usage_perc 0.5`}},
+			want: []string{`vllm:kv_cache_usage_perc 0.5`},
+		},
 		"a catalogue rule overridden": {
 			settings: override("sglang:num_running_reqs", sglang.ReduceKeep), page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{tp_rank="0"} 1
 			sglang:num_running_reqs{tp_rank="1"} 1`,
-			want: []string{`sglang:num_running_reqs,tp_rank="0" 1`, `sglang:num_running_reqs,tp_rank="1" 1`}},
+			want: []string{`sglang:num_running_reqs,tp_rank="0" 1`, `sglang:num_running_reqs,tp_rank="1" 1`},
+		},
 		"an override by the former name": {
 			settings: override("sglang:num_prefill_infight_queue_reqs", sglang.ReduceMax), page: `
 			# TYPE sglang:num_prefill_infight_queue_reqs gauge
 			sglang:num_prefill_infight_queue_reqs{tp_rank="0"} 1
 			sglang:num_prefill_infight_queue_reqs{tp_rank="1"} 2`,
-			want: []string{`sglang:num_prefill_inflight_queue_reqs 2`}},
-		"one type per name": {page: `
+			want: []string{`sglang:num_prefill_inflight_queue_reqs 2`},
+		},
+		"one type per name": {
+			page: `
 			# TYPE sglang:num_retracted_reqs counter
 			sglang:num_retracted_reqs{tp_rank="0"} 2
 			sglang:num_retracted_reqs{tp_rank="1"} 2
 			# TYPE sglang:kv_transfer_latency_ms gauge
 			sglang:kv_transfer_latency_ms{tp_rank="0"} 2
 			sglang:kv_transfer_latency_ms{tp_rank="1"} 3`,
-			want: []string{`sglang:kv_transfer_latency_ms_gauge 2`, `sglang:num_retracted_reqs_counter 2`}},
-		"one family, two emitters": {page: `
+			want: []string{`sglang:kv_transfer_latency_ms_gauge 2`, `sglang:num_retracted_reqs_counter 2`},
+		},
+		"one family, two emitters": {
+			page: `
 			# TYPE sglang:cuda_graph_passes_total counter
 			sglang:cuda_graph_passes_total{mode="decode_cuda_graph",tp_rank="0"} 7
 			sglang:cuda_graph_passes_total{mode="decode_cuda_graph",tp_rank="1"} 7
 			sglang:cuda_graph_passes_total{mode="prefill_none",tp_rank="0"} 3`,
-			want: []string{`sglang:cuda_graph_passes_total,mode="decode_cuda_graph" 7`, `sglang:cuda_graph_passes_total,mode="prefill_none" 3`}},
-		"attention ranks begin at 0 in each group": {page: `
+			want: []string{`sglang:cuda_graph_passes_total,mode="decode_cuda_graph" 7`, `sglang:cuda_graph_passes_total,mode="prefill_none" 3`},
+		},
+		"attention ranks begin at 0 in each group": {
+			page: `
 			# TYPE sglang:load_back_bytes_total counter
 			sglang:load_back_bytes_total{dp_rank="0",tp_rank="0"} 1
 			sglang:load_back_bytes_total{dp_rank="0",tp_rank="1"} 2
 			sglang:load_back_bytes_total{dp_rank="1",tp_rank="0"} 4
 			sglang:load_back_bytes_total{dp_rank="1",tp_rank="1"} 8`,
-			want: []string{`sglang:load_back_bytes_total,dp_rank="0" 3`, `sglang:load_back_bytes_total,dp_rank="1" 12`}},
-		"pre-seeded zeros": {page: `
+			want: []string{`sglang:load_back_bytes_total,dp_rank="0" 3`, `sglang:load_back_bytes_total,dp_rank="1" 12`},
+		},
+		"pre-seeded zeros": {
+			page: `
 			# TYPE sglang:prefill_effective_tokens_total counter
 			sglang:prefill_effective_tokens_total{mode="input",tp_rank="0"} 0
 			sglang:prefill_effective_tokens_total{mode="input",tp_rank="1"} 0
 			sglang:prefill_effective_tokens_total{mode="input",tp_rank="2"} 9
 			sglang:prefill_effective_tokens_total{mode="input",tp_rank="3"} 0`,
-			want: []string{`sglang:prefill_effective_tokens_total,mode="input" 9`}},
-		"utilization is not measured on prefill": {page: `
+			want: []string{`sglang:prefill_effective_tokens_total,mode="input" 9`},
+		},
+		"utilization is not measured on prefill": {
+			page: `
 			# TYPE sglang:utilization gauge
 			sglang:utilization{tp_rank="0"} -1
 			sglang:utilization{tp_rank="1"} 0.5`,
-			want: []string{`sglang:utilization 0.5`}},
-		"le on a gauge is a label": {page: `
+			want: []string{`sglang:utilization 0.5`},
+		},
+		"le on a gauge is a label": {
+			page: `
 			# TYPE sglang:routing_key_all_req_count gauge
 			sglang:routing_key_all_req_count{gt="0",le="1",tp_rank="0"} 1
 			sglang:routing_key_all_req_count{gt="1",le="+Inf",tp_rank="0"} 2`,
-			want: []string{`sglang:routing_key_all_req_count,gt="0",le="1" 1`, `sglang:routing_key_all_req_count,gt="1",le="+Inf" 2`}},
-		"expert ranks": {page: `
+			want: []string{`sglang:routing_key_all_req_count,gt="0",le="1" 1`, `sglang:routing_key_all_req_count,gt="1",le="+Inf" 2`},
+		},
+		"expert ranks": {
+			page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{moe_ep_rank="1",tp_rank="1"} 2
 			sglang:num_running_reqs{moe_ep_rank="0",tp_rank="0"} 2`,
-			want: []string{`sglang:num_running_reqs 2`}},
-		"a summary": {page: `
+			want: []string{`sglang:num_running_reqs 2`},
+		},
+		"a summary": {
+			page: `
 			# TYPE sglang:eplb_balancedness summary
 			sglang:eplb_balancedness_sum{moe_ep_rank="0",tp_rank="0"} 3
 			sglang:eplb_balancedness_count{moe_ep_rank="0",tp_rank="0"} 4`,
-			want: []string{`sglang:eplb_balancedness_sum 3`, `sglang:eplb_balancedness_count 4`}},
-		"a rank that is no number": {page: `
+			want: []string{`sglang:eplb_balancedness_sum 3`, `sglang:eplb_balancedness_count 4`},
+		},
+		"a rank that is no number": {
+			page: `
 			# TYPE sglang:num_running_reqs gauge
 			sglang:num_running_reqs{tp_rank="zero"} 1
 			sglang:num_running_reqs{tp_rank="0"} 2
 			sglang:num_running_reqs{tp_rank="1"} 2`,
-			want: []string{`sglang:num_running_reqs,tp_rank="zero" 1`, `sglang:num_running_reqs 2`}},
+			want: []string{`sglang:num_running_reqs,tp_rank="zero" 1`, `sglang:num_running_reqs 2`},
+		},
 		"labels kept": {
 			settings: func(s *Settings) { s.KeepRankLabels = true }, page: `
 			# TYPE sglang:num_retracted_reqs gauge
@@ -204,7 +243,8 @@ func TestStories(t *testing.T) {
 			want: []string{
 				`sglang:num_retracted_reqs,moe_ep_rank="0",tp_rank="0" 1`,
 				`sglang:weight_memory_usage_gb,tp_rank="0" 3`,
-			}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun()

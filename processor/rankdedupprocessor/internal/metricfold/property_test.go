@@ -122,7 +122,8 @@ func (a anyMetrics) common(dp interface {
 	SetTimestamp(pcommon.Timestamp)
 	SetStartTimestamp(pcommon.Timestamp)
 	SetFlags(pmetric.DataPointFlags)
-}) {
+},
+) {
 	dp.SetTimestamp(pcommon.Timestamp(a.ts + uint64(a.n("ts", 3))))
 	dp.SetStartTimestamp(pcommon.Timestamp(a.n("start", int(a.ts))))
 	dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(a.n("missing", 6) == 0))

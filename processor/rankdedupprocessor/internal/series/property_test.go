@@ -121,7 +121,7 @@ func TestCounterSumProperty(t *testing.T) {
 				require.GreaterOrEqual(t, got.OutStart, start)
 				start = got.OutStart
 			}
-			require.Equal(t, max(second, (w.starts)*second*b2u(w.starts > 10)), start)
+			require.Equal(t, max(second, w.starts*second*b2u(w.starts > 10)), start)
 		}
 	})
 }
