@@ -109,6 +109,13 @@ func (f *flusher) put(out []fold.Release) {
 	f.wake(signalOut)
 }
 
+// queued is the number of spans that are released and not yet handed on.
+func (f *flusher) queued() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int64(len(f.queue))
+}
+
 // full tells that nothing more can be accepted: the next consumer takes too
 // little, or the end has come.
 func (f *flusher) full() bool {
@@ -223,9 +230,7 @@ func (f *flusher) drain(ctx context.Context) {
 	f.each((*fold.Shard).FlushAll)
 	for {
 		f.send(ctx)
-		f.mu.Lock()
-		left := int64(len(f.queue))
-		f.mu.Unlock()
+		left := f.queued()
 		if left == 0 {
 			return
 		}

@@ -91,7 +91,7 @@ func (t *telemetry) observe(p *tracesProcessor) error {
 			return nil
 		}),
 		t.builder.RegisterProcessorRankdedupHeldSpansCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(p.level(func(s fold.Stats) int64 { return s.Held }))
+			o.Observe(p.level(func(s fold.Stats) int64 { return s.Held }) + p.flusher.queued())
 			return nil
 		}),
 		t.builder.RegisterProcessorRankdedupTracesCallback(func(_ context.Context, o metric.Int64Observer) error {

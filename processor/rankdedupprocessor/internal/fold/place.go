@@ -203,6 +203,10 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 	if l.done {
 		// The request left; nothing more will settle this span.
 		t.shard.later(waitQueue, item, now)
+	} else {
+		// Others may name it until the request ends, so that it waits for that,
+		// but not for a request that never does.
+		t.shard.later(learnQueue, item, now)
 	}
 	return Hold, item
 }
@@ -251,8 +255,11 @@ func (t *trace) settle(now int64, l *thread, n *node) {
 func (t *trace) releaseNode(_ int64, l *thread, n *node, why Reason) {
 	it := n.item
 	sp := it.span
-	t.leadsOut(sp.Link, sp.Stage, l.group)
+	out := t.leadsOut(sp.Link, sp.Stage, l.group)
 	t.writeIDs(l, n, &sp)
+	if n.pred == nil && !out {
+		n.wrote = sp.Link
+	}
 	n.released, n.item = true, nil
 	t.release(it, Release{Span: sp, Proc: it.origin.Proc, Filled: it.rank != keptRank(l), Reason: why})
 }

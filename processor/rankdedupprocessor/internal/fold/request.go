@@ -201,12 +201,29 @@ func (t *trace) complete(r *request) bool {
 		return len(threads) > 0 && !slices.ContainsFunc(threads, func(l *thread) bool { return len(l.items) == 0 })
 	}
 	for _, l := range threads {
-		if !l.group.Mature() {
+		if !l.group.Mature() || t.lacks(l) {
 			return false
 		}
 	}
 	return t.whole(threads)
 }
+
+// lacks tells whether spans that left or wait name slices of the thread that no
+// rank has delivered: queues between tiers reorder, so that thread spans may come
+// before slices.
+func (t *trace) lacks(l *thread) bool {
+	for _, n := range l.nodes {
+		if n.spread.ranks == 0 {
+			return true // its children came
+		}
+		if n.pred == nil && len(n.openLinks) > 0 && !opens(n.stage) && !slices.ContainsFunc(n.openLinks, t.isUp) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *trace) isUp(id uint64) bool { _, single := t.up[id]; return single }
 
 // whole tells whether every rank's thread span of every group that showed a
 // slice has come. An encoder's request has none.

@@ -248,13 +248,12 @@ func (t *trace) served(g *identity.Group) bool {
 // opening tells whether the slice is a request's first at a scheduler: its link
 // leads to another process. At trace level 1 that is prefill_waiting.
 func (t *trace) opening(sp *Span, g *identity.Group) bool {
-	switch sp.Stage {
-	case sglang.StageRequestProcess, sglang.StagePrefillPrepare, sglang.StageDecodePrepare:
-		return true
-	case sglang.StagePrefillWaiting:
-		return !t.levelTwo && !g.LevelTwo()
-	}
-	return false
+	return opens(sp.Stage) || sp.Stage == sglang.StagePrefillWaiting && !t.levelTwo && !g.LevelTwo()
+}
+
+// opens tells whether the stage is a request's first at every trace level that has it.
+func opens(stage sglang.Stage) bool {
+	return stage == sglang.StageRequestProcess || stage == sglang.StagePrefillPrepare || stage == sglang.StageDecodePrepare
 }
 
 // threadFor returns the logical thread of a slice below the thread span
