@@ -137,9 +137,6 @@ func TestOutcomes(t *testing.T) {
 			s.Attributes().PutStr(sglang.AttrModule, sglang.ModuleMooncake)
 		}, false},
 		{"encoder", "encoder", func(s ptrace.Span) { s.Attributes().PutBool(sglang.AttrEncoder, true) }, false},
-		{"encoder by its refused TTFT", "encoder", func(s ptrace.Span) {
-			s.Attributes().PutEmptySlice(sglang.AttrLatencyInvalid).AppendEmpty().SetStr("time_to_first_token:encoder")
-		}, false},
 		{"refused TTFT", "counted", func(s ptrace.Span) {
 			s.Attributes().PutEmptySlice(sglang.AttrLatencyInvalid).AppendEmpty().SetStr("time_to_first_token:equals_e2e")
 		}, true},

@@ -130,22 +130,8 @@ func (r *reading) readOther(key string, v pcommon.Value) {
 	case sglang.AttrHealthCheck:
 		r.health = v.Type() == pcommon.ValueTypeBool && v.Bool()
 	case sglang.AttrEncoder:
-		r.encoder = r.encoder || v.Type() == pcommon.ValueTypeBool && v.Bool()
-	case sglang.AttrLatencyInvalid:
-		r.encoder = r.encoder || namesEncoder(v)
+		r.encoder = v.Type() == pcommon.ValueTypeBool && v.Bool()
 	}
-}
-
-func namesEncoder(v pcommon.Value) bool {
-	if v.Type() != pcommon.ValueTypeSlice {
-		return false
-	}
-	for _, item := range v.Slice().All() {
-		if item.Type() == pcommon.ValueTypeStr && strings.HasSuffix(item.Str(), sglang.RefusedEncoder) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *reading) readStage(key string, v pcommon.Value) {

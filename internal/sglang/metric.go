@@ -32,6 +32,3 @@ const (
 // AttrEncoder is true on the root of a multimodal encoder's work: it is a part of
 // another root's request.
 const AttrEncoder = "sglang.request.encoder"
-
-// RefusedEncoder ends an entry of AttrLatencyInvalid on such a root too.
-const RefusedEncoder = ":encoder"

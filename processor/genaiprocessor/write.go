@@ -48,6 +48,9 @@ func (p *genaiProcessor) writeAttributes(
 	w.budget(false)
 	w.str(sglang.AttrProviderName, provider)
 	w.semconv(f)
+	if f.Encoder {
+		w.attrs.PutBool(sglang.AttrEncoder, true)
+	}
 	if f.Aborted || q.Failed && f.Encoder {
 		w.str(sglang.AttrErrorType, orDefault(q.ErrorType, sglang.ErrorTypeAbort))
 	}
