@@ -69,7 +69,7 @@ func (t *Trace) addFront(r *Request, i int32) {
 // addFolded collects steps and decode_forward spans that have yet to leave.
 func (t *Trace) addFolded(r *Request, tr *tree, i int32) {
 	x := t.nodes[i].x
-	if x == nil || x.left || x.payload == nil && !(x.folded && x.sum.Count() > 0) {
+	if x == nil || x.left || x.payload == nil && (!x.folded || x.sum.Count() == 0) {
 		return
 	}
 	r.Folded = append(r.Folded, FoldedSteps{

@@ -90,7 +90,7 @@ func TestRetraction(t *testing.T) {
 	assert.Equal(t, 50*ms, r.Budget[budget.Reprefill])
 	assert.Equal(t, (799-50-100-99)*ms, r.Budget[budget.Decode])
 	assertSeconds(t, 0.55, r.DecodeCompute)
-	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
+	assert.Equal(t, 1000*ms, r.Budget.Total())
 
 	tl.Complete = false
 	assert.False(t, Derive(tl, Reported{}).Queue.Known, "the prefill that ends the wait may be missing")
@@ -189,7 +189,7 @@ func TestManySlices(t *testing.T) {
 		tl.Retracts = append(tl.Retracts, epoch+i*ms)
 	}
 	r := Derive(tl, Reported{})
-	assert.Equal(t, int64(tl.End-tl.Start), int64(r.Budget.Total()))
+	assert.Equal(t, tl.End-tl.Start, r.Budget.Total())
 	assert.Equal(t, []Refusal{{NameSlice, ReasonTimestamp}}, r.Refused)
 }
 
@@ -236,7 +236,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	}
 	assertSeconds(t, 1, r.E2E)
 	assertSeconds(t, 0.997, r.Inference)
-	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
+	assert.Equal(t, 1000*ms, r.Budget.Total())
 }
 
 func TestToken50(t *testing.T) {
@@ -330,7 +330,7 @@ func TestClocks(t *testing.T) {
 	}
 	r := Derive(tl, Reported{})
 	assert.False(t, r.TTFT.Known, "a first token before the request")
-	assert.Equal(t, int64(1000*ms), int64(r.Budget.Total()))
+	assert.Equal(t, 1000*ms, r.Budget.Total())
 
 	tl = ordinary()
 	tl.Scheduler[1].Start = 12345 // a timestamp that was never set
