@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -51,10 +52,20 @@ func Start(t testing.TB) *Sink {
 	return s
 }
 
+// listenLimit is how long a port may stay taken: a process that is being started
+// by another test holds a copy of the socket that found the port free, until it
+// becomes the program.
+const listenLimit = 10 * time.Second
+
 // Start listens.
 func (s *Sink) Start() {
 	s.t.Helper()
-	l, err := net.Listen("tcp", s.Address)
+	var l net.Listener
+	var err error
+	tool.Until(listenLimit, func() bool {
+		l, err = net.Listen("tcp", s.Address)
+		return err == nil
+	})
 	require.NoError(s.t, err)
 	s.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage))
 	ptraceotlp.RegisterGRPCServer(s.server, s)
