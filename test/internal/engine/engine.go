@@ -6,7 +6,6 @@ package engine // import "github.com/otelcol-sglang/otelcol-sglang/test/internal
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,8 +60,7 @@ func Start(t testing.TB, page string) *Engine {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, serverInfo)
 	})
-	l, err := net.Listen("tcp", e.Address)
-	require.NoError(t, err)
+	l := tool.Listen(t, e.Address)
 	e.server = &http.Server{Handler: mux}
 	go func() { _ = e.server.Serve(l) }()
 	t.Cleanup(e.Stop)

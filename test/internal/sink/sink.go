@@ -6,13 +6,10 @@ package sink // import "github.com/otelcol-sglang/otelcol-sglang/test/internal/s
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"google.golang.org/grpc"
@@ -52,21 +49,10 @@ func Start(t testing.TB) *Sink {
 	return s
 }
 
-// listenLimit is how long a port may stay taken: a process that is being started
-// by another test holds a copy of the socket that found the port free, until it
-// becomes the program.
-const listenLimit = 10 * time.Second
-
 // Start listens.
 func (s *Sink) Start() {
 	s.t.Helper()
-	var l net.Listener
-	var err error
-	tool.Until(listenLimit, func() bool {
-		l, err = net.Listen("tcp", s.Address)
-		return err == nil
-	})
-	require.NoError(s.t, err)
+	l := tool.Listen(s.t, s.Address)
 	s.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage))
 	ptraceotlp.RegisterGRPCServer(s.server, s)
 	go func(server *grpc.Server) { _ = server.Serve(l) }(s.server)

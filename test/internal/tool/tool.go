@@ -82,6 +82,26 @@ func FreePort(t testing.TB) int {
 // Address is a port of this machine.
 func Address(port int) string { return fmt.Sprintf("localhost:%d", port) }
 
+// listenLimit is how long a port may stay taken: a process that is being started
+// by another test holds a copy of the socket that found the port free, until it
+// becomes the program.
+const listenLimit = 10 * time.Second
+
+// Listen listens on an address that FreePort gave.
+func Listen(t testing.TB, address string) net.Listener {
+	t.Helper()
+	var l net.Listener
+	var err error
+	Until(listenLimit, func() bool {
+		l, err = net.Listen("tcp", address)
+		return err == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // every is the pause between two looks at a condition.
 const every = 50 * time.Millisecond
 
