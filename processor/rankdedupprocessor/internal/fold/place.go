@@ -169,7 +169,7 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 	n := t.nodeFor(l, sp, rank)
 	n.spread.add(rank, sp.End)
 	resolved := t.resolveLink(n, sp, o.Proc.Group)
-	t.targetCame(now, l, n, sp.ID)
+	t.targetCame(l, n, sp.ID)
 	t.retry(now, sp.ID)
 	n = n.find()
 	if _, unfolded := t.passed[sp.ID]; unfolded {
@@ -191,7 +191,7 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 		}
 	}
 	if n.item != nil && n.item != item {
-		t.settle(now, l, n)
+		t.settle(l, n)
 		t.shard.stats.Folded++
 		return Fold, nil
 	}
@@ -233,26 +233,26 @@ func (t *trace) note(sp *Span) {
 }
 
 // targetCame settles the nodes of the thread that link to id.
-func (t *trace) targetCame(now int64, l *thread, n *node, id uint64) {
+func (t *trace) targetCame(l *thread, n *node, id uint64) {
 	for _, m := range l.nodes {
 		if m != n && slices.Contains(m.openLinks, id) {
 			t.setPred(m, n)
-			t.settle(now, l, m)
+			t.settle(l, m)
 		}
 	}
 }
 
 // settle releases the kept rank's copy that waited for its link's target.
-func (t *trace) settle(now int64, l *thread, n *node) {
+func (t *trace) settle(l *thread, n *node) {
 	it := n.item
 	if it == nil || n.released || n.pred == nil || !it.origin.Proc.Primary() {
 		return
 	}
-	t.releaseNode(now, l, n, ReasonNone)
+	t.releaseNode(l, n, ReasonNone)
 }
 
 // releaseNode lets the item of a node leave.
-func (t *trace) releaseNode(_ int64, l *thread, n *node, why Reason) {
+func (t *trace) releaseNode(l *thread, n *node, why Reason) {
 	it := n.item
 	sp := it.span
 	out := t.leadsOut(sp.Link, sp.Stage, l.group)
@@ -393,7 +393,7 @@ func (t *trace) placeItem(now int64, it *Item) {
 	verdict, kept := t.place(now, &sp, it.origin, it)
 	switch {
 	case verdict == Pass:
-		t.shard.commitLast(now)
+		t.shard.commitLast()
 		t.release(it, Release{Span: sp, Proc: it.origin.Proc})
 	case verdict == Fold:
 		t.forget(it) // place has counted it

@@ -263,7 +263,7 @@ func (t *trace) flush(now int64, r *request, why Reason) {
 	threads := t.threadsOf(r.id)
 	slices.SortFunc(threads, func(a, b *thread) int { return cmp.Compare(a.pp, b.pp) })
 	for _, l := range threads {
-		t.flushFills(now, l)
+		t.flushFills(l)
 	}
 	for _, l := range threads {
 		l.own = r.own
@@ -281,12 +281,12 @@ func (t *trace) flush(now int64, r *request, why Reason) {
 }
 
 // flushFills releases the copies that stand in for what the kept rank did not deliver.
-func (t *trace) flushFills(now int64, l *thread) {
+func (t *trace) flushFills(l *thread) {
 	slices.SortFunc(l.nodes, func(a, b *node) int { return cmp.Compare(a.stage, b.stage) })
 	t.bindLinks(l)
 	for _, n := range l.nodes {
 		if n.item != nil && !n.released {
-			t.releaseNode(now, l, n, ReasonNone)
+			t.releaseNode(l, n, ReasonNone)
 		}
 		n.eachSlot(func(s *slot) {
 			if s.item != nil {

@@ -131,7 +131,7 @@ func (c *Commit) Of(s *Shard) bool { return c.shard == s }
 func (s *Shard) commit(c commit) { s.commits = append(s.commits, c) }
 
 // commitLast applies the newest commit: its span was held and is ours.
-func (s *Shard) commitLast(int64) {
+func (s *Shard) commitLast() {
 	last := len(s.commits) - 1
 	c := s.commits[last]
 	s.commits[last] = commit{}
@@ -378,7 +378,7 @@ func (t *trace) expire(now int64, it *Item, why Reason) {
 	case inNode:
 		if l := it.node.find().thread; l != nil {
 			t.bindLinks(l.find())
-			t.releaseNode(now, l.find(), it.node.find(), why)
+			t.releaseNode(l.find(), it.node.find(), why)
 		}
 	case inUnknown:
 		t.releaseUnfolded(it, pick(ReasonLearnWait))
@@ -439,7 +439,7 @@ func (t *trace) expireThread(now int64, it *Item, why Reason) {
 			return // the root's own time will come
 		}
 	}
-	t.flushFills(now, l)
+	t.flushFills(l)
 	t.flushThread(l, why)
 }
 
@@ -531,7 +531,7 @@ func (t *trace) flushAll(now int64, why Reason) {
 		}
 	}
 	for _, l := range t.open() {
-		t.flushFills(now, l)
+		t.flushFills(l)
 		t.flushThread(l, why)
 	}
 }
