@@ -5,6 +5,7 @@ module github.com/otelcol-sglang/otelcol-sglang/otelcol-dev
 go 1.26.0
 
 require (
+	github.com/open-telemetry/opentelemetry-collector-contrib/connector/routingconnector v0.149.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.155.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/kafkaexporter v0.155.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter v0.155.0
