@@ -162,21 +162,22 @@ func (p *genaiProcessor) engineLabel(engine string) string {
 // settle lets the requests of a batch's traces leave that are complete, and the
 // oldest ones where too much is held.
 func (p *genaiProcessor) settle(b *batch, now time.Time) {
-	for k := range b.heads {
-		if b.heads[k] < 0 {
+	for k, head := range b.heads {
+		if head < 0 {
 			continue
 		}
-		p.eachTable(k, now, func(t *assembly.Table, take func(assembly.Left)) {
+		p.withTable(k, func(t *assembly.Table) {
 			var last assembly.TraceID
-			for i := b.heads[k]; i >= 0; i = b.next[i] {
-				if r := &b.records[i]; i == b.heads[k] || r.Trace != last {
-					t.Settle(r.Trace, now, take)
+			for i := head; i >= 0; i = b.next[i] {
+				if r := &b.records[i]; i == head || r.Trace != last {
+					t.Settle(r.Trace, now, b.take)
 					last = r.Trace
 				}
 			}
-			p.evict(t, now, take)
+			p.evict(t, now, b.take)
 		})
 	}
+	p.leave(b.left, now)
 }
 
 // maxEvict bounds how many traces one batch makes leave early.
@@ -194,30 +195,36 @@ func (p *genaiProcessor) evict(t *assembly.Table, now time.Time, take func(assem
 
 // expire lets leave what has waited long enough.
 func (p *genaiProcessor) expire(now time.Time) {
-	for i := range p.shards {
-		p.eachTable(i, now, func(t *assembly.Table, take func(assembly.Left)) { t.Expire(now, take) })
-	}
+	p.letGo(now, (*assembly.Table).Expire)
 	p.expireHalves(now, false)
 }
 
 // releaseAll lets everything leave.
 func (p *genaiProcessor) releaseAll(now time.Time) {
-	for i := range p.shards {
-		p.eachTable(i, now, func(t *assembly.Table, take func(assembly.Left)) {
-			for t.Evict(assembly.WhyShutdown, now, take) {
-			}
-		})
-	}
+	p.letGo(now, func(t *assembly.Table, now time.Time, take func(assembly.Left)) {
+		for t.Evict(assembly.WhyShutdown, now, take) {
+		}
+	})
 	p.expireHalves(now, true)
 }
 
-func (p *genaiProcessor) eachTable(i int, now time.Time, do func(*assembly.Table, func(assembly.Left))) {
-	var left []assembly.Left
+// letGo completes what a call on each table lets leave.
+func (p *genaiProcessor) letGo(now time.Time, do func(*assembly.Table, time.Time, func(assembly.Left))) {
+	for i := range p.shards {
+		var left []assembly.Left
+		p.withTable(i, func(t *assembly.Table) {
+			do(t, now, func(l assembly.Left) { left = append(left, l) })
+		})
+		p.leave(left, now)
+	}
+}
+
+// withTable calls do under the lock of a shard.
+func (p *genaiProcessor) withTable(i int, do func(*assembly.Table)) {
 	s := &p.shards[i]
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	before := s.table.Bytes()
-	do(s.table, func(l assembly.Left) { left = append(left, l) })
+	do(s.table)
 	p.heldBytes.Add(int64(s.table.Bytes() - before))
-	s.mu.Unlock()
-	p.leave(left, now)
 }

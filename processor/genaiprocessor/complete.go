@@ -22,7 +22,7 @@ const nameSteps = "decode_steps"
 // of its kind has: what by nature is not there is not missed.
 func (p *genaiProcessor) countRoot(root *rootSpan, q *assembly.Request, f latency.Facts, res *latency.Result) {
 	engine := p.engineLabel(q.Engine)
-	p.tel.roots.add(values{q.Completeness, engine})
+	p.tel.roots.addAll(values{q.Completeness, engine}, 1)
 	if q.WithoutRanks {
 		p.tel.withoutRanks.add(engine, 1)
 	}
@@ -31,7 +31,7 @@ func (p *genaiProcessor) countRoot(root *rootSpan, q *assembly.Request, f latenc
 	}
 	missed := func(known bool, name string, level int64) {
 		if !known {
-			p.tel.unknown.add(values{name, reasonUnknown(q, res, name, level), engine})
+			p.tel.unknown.addAll(values{name, reasonUnknown(q, res, name, level), engine}, 1)
 		}
 	}
 	aborted := f.Aborted && f.OutputTokens <= 0

@@ -85,7 +85,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		}),
 		engines:   make(map[string]*atomic.Int64),
 		engineAge: cfg.MaxRequestAge,
-		batches:   sync.Pool{New: func() any { return &batch{} }},
+		batches:   sync.Pool{New: func() any { return newBatch() }},
 	}
 	for i := range p.shards {
 		p.shards[i].table = assembly.NewTable(assembly.Limits{

@@ -34,6 +34,8 @@ type rootSpan struct {
 	completeness string
 	joined       bool
 	external     bool
+	// known is what the assembly must know of it.
+	known assembly.Root
 }
 
 var _ assembly.Payload = (*rootSpan)(nil)
@@ -55,6 +57,7 @@ func readRoot(span ptrace.Span) *rootSpan {
 		r.room, _ = sglang.BootstrapRoom(span.Attributes())
 	}
 	r.reported.Trusted = r.completeness != ""
+	r.known = assembly.Root{Role: r.role, EncoderLike: r.encoderLike(), Done: r.done()}
 	return r
 }
 

@@ -25,11 +25,23 @@ type batch struct {
 	// heads and next chain the records of each shard, -1 at the end.
 	heads [shardCount]int32
 	next  []int32
+	// held are the spans taken out of the resource that is being looked at.
+	held []*held
+	// left is what take was called with.
+	left []assembly.Left
+	take func(assembly.Left)
+}
+
+func newBatch() *batch {
+	b := &batch{}
+	b.take = func(l assembly.Left) { b.left = append(b.left, l) }
+	return b
 }
 
 func (b *batch) reset() {
 	clear(b.records)
-	*b = batch{records: b.records[:0], next: b.next[:0]}
+	clear(b.left)
+	*b = batch{records: b.records[:0], next: b.next[:0], held: b.held[:0], left: b.left[:0], take: b.take}
 }
 
 // scan reads every span of the engine; nothing is changed.

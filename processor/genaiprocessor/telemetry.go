@@ -20,9 +20,8 @@ import (
 type telemetry struct {
 	builder *metadata.TelemetryBuilder
 
-	early, late, duplicates, pdHalves, lostSteps, lostSpans labelled
-	withoutRanks                                            labelled
-	roots, invalid, unknown                                 combined
+	early, late, duplicates, pdHalves, lostSteps, lostSpans *labelled
+	roots, invalid, unknown, withoutRanks                   *labelled
 	suspect, noRoot, folded, dropped, refused, retries      plain
 }
 
@@ -33,16 +32,16 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 	}
 	return &telemetry{
 		builder:      b,
-		roots:        combined{counter: b.ProcessorGenaiRoots, keys: []attribute.Key{"completeness", "engine"}},
-		unknown:      combined{counter: b.ProcessorGenaiUnknownValues, keys: []attribute.Key{"attribute", "reason", "engine"}},
-		withoutRanks: labelled{counter: b.ProcessorGenaiRequestsWithoutRanks, key: "engine"},
-		early:        labelled{counter: b.ProcessorGenaiEarlyReleases, key: "reason"},
-		late:         labelled{counter: b.ProcessorGenaiLateSpans, key: "kind"},
-		duplicates:   labelled{counter: b.ProcessorGenaiDuplicateSpans, key: "kind"},
-		pdHalves:     labelled{counter: b.ProcessorGenaiPdHalves, key: "outcome"},
-		lostSteps:    labelled{counter: b.ProcessorGenaiLostSteps, key: "reason"},
-		lostSpans:    labelled{counter: b.ProcessorGenaiLostSpans, key: "reason"},
-		invalid:      combined{counter: b.ProcessorGenaiInvalidValues, keys: []attribute.Key{"attribute", "reason"}},
+		roots:        by(b.ProcessorGenaiRoots, "completeness", "engine"),
+		unknown:      by(b.ProcessorGenaiUnknownValues, "attribute", "reason", "engine"),
+		withoutRanks: by(b.ProcessorGenaiRequestsWithoutRanks, "engine"),
+		early:        by(b.ProcessorGenaiEarlyReleases, "reason"),
+		late:         by(b.ProcessorGenaiLateSpans, "kind"),
+		duplicates:   by(b.ProcessorGenaiDuplicateSpans, "kind"),
+		pdHalves:     by(b.ProcessorGenaiPdHalves, "outcome"),
+		lostSteps:    by(b.ProcessorGenaiLostSteps, "reason"),
+		lostSpans:    by(b.ProcessorGenaiLostSpans, "reason"),
+		invalid:      by(b.ProcessorGenaiInvalidValues, "attribute", "reason"),
 		suspect:      plain{b.ProcessorGenaiSuspectTtft},
 		noRoot:       plain{b.ProcessorGenaiRequestsWithoutRoot},
 		folded:       plain{b.ProcessorGenaiFoldedSteps},
@@ -60,47 +59,48 @@ func (c plain) add(n int64) {
 	}
 }
 
-// labelled is a counter by one attribute with few values.
+// labelled is a counter by up to three attributes with few values each.
 type labelled struct {
 	counter metric.Int64Counter
-	key     attribute.Key
-	sets    sync.Map // value -> metric.AddOption
-}
-
-func (c *labelled) add(value string, n int64) {
-	if n <= 0 {
-		return
-	}
-	option, ok := c.sets.Load(value)
-	if !ok {
-		option, _ = c.sets.LoadOrStore(value, metric.WithAttributeSet(attribute.NewSet(c.key.String(value))))
-	}
-	c.counter.Add(context.Background(), n, option.(metric.AddOption))
-}
-
-// combined is a counter by up to three attributes with few values each.
-type combined struct {
-	counter metric.Int64Counter
 	keys    []attribute.Key
-	sets    sync.Map // values -> metric.AddOption
+	mu      sync.RWMutex
+	sets    map[values][]metric.AddOption // guarded by mu
 }
 
 type values [3]string
 
-func (c *combined) add(v values) {
-	option, ok := c.sets.Load(v)
-	if !ok {
-		var attrs []attribute.KeyValue
-		for i, key := range c.keys {
-			attrs = append(attrs, key.String(v[i]))
-		}
-		option, _ = c.sets.LoadOrStore(v, metric.WithAttributeSet(attribute.NewSet(attrs...)))
+func by(counter metric.Int64Counter, keys ...attribute.Key) *labelled {
+	return &labelled{counter: counter, keys: keys, sets: make(map[values][]metric.AddOption)}
+}
+
+func (c *labelled) add(value string, n int64) { c.addAll(values{value}, n) }
+
+func (c *labelled) addAll(v values, n int64) {
+	if n > 0 {
+		c.counter.Add(context.Background(), n, c.options(v)...)
 	}
-	c.counter.Add(context.Background(), 1, option.(metric.AddOption))
+}
+
+func (c *labelled) options(v values) []metric.AddOption {
+	c.mu.RLock()
+	options, ok := c.sets[v]
+	c.mu.RUnlock()
+	if ok {
+		return options
+	}
+	attrs := make([]attribute.KeyValue, 0, len(v))
+	for i, key := range c.keys {
+		attrs = append(attrs, key.String(v[i]))
+	}
+	options = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attrs...))}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sets[v] = options
+	return options
 }
 
 func (t *telemetry) refusal(r latency.Refusal) {
-	t.invalid.add(values{r.Attribute, string(r.Reason)})
+	t.invalid.addAll(values{r.Attribute, string(r.Reason)}, 1)
 }
 
 // observe registers the gauges.

@@ -51,6 +51,7 @@ func (p *genaiProcessor) completeVLLM(span ptrace.Span, out []vllmResult) []vllm
 	q.Timeline.Facts = facts
 	result := latency.Derive(&q.Timeline, root.reported)
 	budgetOfVLLM(&result)
+	span.Attributes().EnsureCapacity(span.Attributes().Len() + rootAttributes)
 	p.writeAttributes(span.Attributes(), root, q, facts, &result, sglang.ProviderVLLM)
 	return append(out, vllmResult{refused: result.Refused})
 }
@@ -73,7 +74,7 @@ func nanos(v latency.Value) int64 { return int64(math.Round(v.Seconds * 1e9)) }
 
 func (p *genaiProcessor) countVLLM(results []vllmResult) {
 	for _, r := range results {
-		p.tel.roots.add(values{sglang.CompletenessComplete, ""})
+		p.tel.roots.addAll(values{sglang.CompletenessComplete}, 1)
 		for _, refusal := range r.refused {
 			p.tel.refusal(refusal)
 		}

@@ -22,6 +22,9 @@ var budgetKeys = func() (keys [budget.Count]string) {
 	return keys
 }()
 
+// rootAttributes is about how many attributes a root gets.
+const rootAttributes = 36
+
 // rootWriter puts what was derived on a root.
 type rootWriter struct {
 	attrs  pcommon.Map
@@ -39,10 +42,11 @@ func (p *genaiProcessor) writeAttributes(
 	attrs pcommon.Map, root *rootSpan, q *assembly.Request, f latency.Facts, res *latency.Result, provider string,
 ) {
 	w := rootWriter{attrs: attrs, root: root, result: res, trusted: root.reported.Trusted}
-	w.attrs.EnsureCapacity(w.attrs.Len() + 36)
-	w.attrs.RemoveIf(func(key string, _ pcommon.Value) bool {
-		return w.refused(key) || p.replace && isEngineName(key)
-	})
+	if p.replace || w.anyRefused() {
+		w.attrs.RemoveIf(func(key string, _ pcommon.Value) bool {
+			return w.refused(key) || p.replace && isEngineName(key)
+		})
+	}
 	w.latencies()
 	w.details()
 	w.budget(false)
@@ -66,6 +70,13 @@ func orDefault(s, fallback string) string {
 		return fallback
 	}
 	return s
+}
+
+func (w *rootWriter) anyRefused() bool {
+	r, reported := w.result, &w.root.reported
+	return reported.TTFT.Given && !r.TTFT.Known || reported.E2E.Given && !r.E2E.Known ||
+		reported.Queue.Given && !r.Queue.Known || reported.Prefill.Given && !r.Prefill.Known ||
+		reported.Decode.Given && !r.Decode.Known || reported.Inference.Given && !r.Inference.Known
 }
 
 // refused: a reported latency that no value was derived for must not stay.
@@ -104,15 +115,20 @@ func (w *rootWriter) has(key string) bool {
 	return ok
 }
 
-func (w *rootWriter) hasNumber(key string) bool {
-	v, ok := w.attrs.Get(key)
-	return ok && v.Type() == pcommon.ValueTypeDouble && !math.IsNaN(v.Double()) && !math.IsInf(v.Double(), 0)
+func isNumber(v pcommon.Value) bool {
+	return v.Type() == pcommon.ValueTypeDouble && !math.IsNaN(v.Double()) && !math.IsInf(v.Double(), 0)
 }
 
-func (w *rootWriter) seconds(key string, v latency.Value) {
-	if v.Known && (!w.trusted || !w.hasNumber(key)) {
-		w.attrs.PutDouble(key, v.Seconds)
+// seconds leaves alone what is there already: most of the engine's own values stay.
+func (w *rootWriter) seconds(key string, value latency.Value) {
+	if !value.Known {
+		return
 	}
+	v, there := w.attrs.GetOrPutEmpty(key)
+	if there && isNumber(v) && (w.trusted || v.Double() == value.Seconds) {
+		return
+	}
+	v.SetDouble(value.Seconds)
 }
 
 func (w *rootWriter) count(key string, n int64) {

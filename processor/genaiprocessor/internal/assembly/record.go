@@ -128,4 +128,9 @@ type Request struct {
 	// Failed and ErrorType are of the primary's thread.
 	Failed, EncoderSeen bool
 	ErrorType           string
+
+	// Most requests need no more room than this.
+	front     [4]latency.Slice
+	scheduler [8]latency.Slice
+	folded    [1]FoldedSteps
 }

@@ -19,9 +19,8 @@ func (t *Trace) request(tr *tree, completeness string) *Request {
 		Start: n.start, End: n.end, Role: n.x.root.Role,
 		SchedulerSeen: tr.scheduler,
 		Complete:      completeness == sglang.CompletenessComplete,
-		Front:         make([]latency.Slice, 0, 4),
-		Scheduler:     make([]latency.Slice, 0, 8),
 	}
+	r.Timeline.Front, r.Timeline.Scheduler, r.Folded = r.front[:0], r.scheduler[:0], r.folded[:0]
 	for _, i := range tr.nodes {
 		r.Level = max(r.Level, t.level(i))
 		if th := t.nodes[i].thread(); th != nil {

@@ -60,6 +60,8 @@ type Table struct {
 	done    tombs
 	bytes   int
 	scratch []int32
+	// tree is the one judged last.
+	tree tree
 }
 
 // NewTable returns an empty table.
@@ -310,10 +312,10 @@ func (t *Table) settleRoot(tr *Trace, root int32, now time.Time, take func(Left)
 }
 
 func (t *Table) judge(tr *Trace, root int32) (*tree, string) {
-	tree := tr.collect(root, t.scratch)
-	t.scratch = tree.nodes[:0]
-	tr.judge(&tree)
-	return &tree, tr.completeness(&tree)
+	t.tree = tr.collect(root, t.scratch)
+	t.scratch = t.tree.nodes[:0]
+	tr.judge(&t.tree)
+	return &t.tree, tr.completeness(&t.tree)
 }
 
 // release takes a request out of the table.

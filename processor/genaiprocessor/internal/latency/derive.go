@@ -50,6 +50,8 @@ type deriver struct {
 	// firstRetract and firstPrefill are the times of the first retraction and of
 	// the start of the first prefill, 0 if there is none.
 	firstRetract, firstPrefill int64
+	// some is room for the stays of most requests.
+	some [4]stretch
 }
 
 type stretch struct{ start, end int64 }
@@ -413,7 +415,7 @@ func (d *deriver) stays() []stretch {
 	if d.t.Role == sglang.RoleDecode {
 		waiting = sglang.StageDecodeWaiting
 	}
-	var out []stretch
+	out := d.some[:0]
 	for _, s := range d.t.Scheduler {
 		if s.Stage == waiting {
 			from, to := d.t.clamp(s.Start, s.End)
