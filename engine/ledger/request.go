@@ -76,10 +76,9 @@ type Request struct {
 	Front FrontTimes
 	Sched SchedTimes
 
-	// Work is the scheduler's own state of the request, and Trace the tracer's;
-	// nobody else touches either.
-	Work  any
-	Trace any
+	// Work is the scheduler's own state of the request, Trace the tracer's and
+	// Reply the front end's; nobody else touches them.
+	Work, Trace, Reply any
 }
 
 // CachedTokens are prompt tokens that were not computed, by where they were
