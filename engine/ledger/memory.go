@@ -3,6 +3,8 @@
 
 package ledger // import "github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 
+import "time"
+
 // Memory is the KV memory of one scheduler: the pools, the prefix tree and the
 // tiers below. The scheduler asks; it never sees pages.
 type Memory interface {
@@ -13,7 +15,8 @@ type Memory interface {
 	// Room is what could be allocated at once: available + evictable tokens.
 	Room() int
 	// Begin locks the prefix (loading back what is on the host) and allocates extra
-	// tokens beyond it. False: no room, and nothing changed.
+	// tokens beyond it. False: no room, or the tree no longer has that prefix (match
+	// right before), and nothing changed.
 	Begin(r *Request, tokens []int32, p Prefix, extra int) (Holding, bool)
 	// Extend allocates n more tokens, evicting what must be. False: no room.
 	Extend(h Holding, n int) bool
@@ -24,7 +27,8 @@ type Memory interface {
 	Finish(h Holding, tokens []int32)
 	// Release lets go without keeping private tokens: retraction, abort.
 	Release(h Holding)
-	// Reserve promises room for a transfer under way; Unreserve takes it back.
+	// Reserve promises room for a transfer under way, in whole pages; Unreserve takes
+	// back what one Reserve got, with the same number.
 	Reserve(tokens int) bool
 	Unreserve(tokens int)
 
@@ -32,6 +36,11 @@ type Memory interface {
 	Books() (full, swa, mamba Pool)
 	// Host is nil without a host tier.
 	Host() *HostPool
+	// Took is what the memory cost the scheduler since the last call: evictions, and
+	// load-backs that the next step waits for.
+	Took() time.Duration
+	// Forget drops what a request left behind that never began: its prefetch.
+	Forget(r *Request)
 	// Flush empties what no request holds.
 	Flush()
 	// Check is nil while every invariant holds.
@@ -39,12 +48,13 @@ type Memory interface {
 }
 
 // Prefix is what [Memory.Match] found: prompt tokens by tier, contiguous from the
-// start in this order.
+// start in this order. Their sum is below the number of tokens, as the last one is
+// computed in any case.
 type Prefix struct {
 	Device, Host, Storage int
 	// Ready is false while a prefetch from storage that is worth waiting for runs.
 	Ready bool
-	// Node is the tree's.
+	// Node is the tree's deepest node of the prefix: requests with one node share it.
 	Node any
 }
 

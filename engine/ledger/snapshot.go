@@ -12,7 +12,7 @@ type Pool struct {
 	Available int // free now
 	Evictable int // held by the prefix tree alone
 	Used      int // locked by running requests
-	Reserved  int // promised to transfers under way, sessions, padding page
+	Reserved  int // promised to transfers under way, or held by session slots between turns
 }
 
 // Usage is Used / Capacity, 0 for a pool that is not there.
