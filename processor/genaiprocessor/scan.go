@@ -105,16 +105,12 @@ var decodeLoopName = sglang.StageDecodeLoop.String()
 
 // add appends the record of a span of the engine.
 func (b *batch) add(span ptrace.Span, o *origin) {
-	b.records = append(b.records, assembly.Record{
-		Trace:  assembly.TraceID(span.TraceID()),
-		ID:     spanID(span.SpanID()),
-		Parent: spanID(span.ParentSpanID()),
-		Start:  int64(span.StartTimestamp()),
-		End:    int64(span.EndTimestamp()),
-		Ranks:  o.ranks,
-		Engine: o.engine,
-	})
+	b.records = append(b.records, assembly.Record{}) // filled in place: it is large
 	r := &b.records[len(b.records)-1]
+	r.Trace = assembly.TraceID(span.TraceID())
+	r.ID, r.Parent = spanID(span.SpanID()), spanID(span.ParentSpanID())
+	r.Start, r.End = int64(span.StartTimestamp()), int64(span.EndTimestamp())
+	r.Ranks, r.Engine = o.ranks, o.engine
 	if r.ID == 0 {
 		return // no valid span: passes as it is
 	}
