@@ -70,6 +70,10 @@ type Args struct {
 	ExtraMetricLabels                   map[string]string
 	TokenizerMetricsAllowedCustomLabels []string
 	EnableMFUMetrics                    bool
+	// Bounds of the latencies' histograms, in seconds; nil for SGLang's.
+	BucketTimeToFirstToken, BucketInterTokenLatency, BucketE2ERequestLatency []float64
+	// Rules for the bounds of the token histograms: default, tse or custom with numbers.
+	PromptTokensBuckets, GenerationTokensBuckets []string
 	// DeviceTimer is SGLANG_ENABLE_METRICS_DEVICE_TIMER.
 	DeviceTimer bool
 

@@ -1,0 +1,33 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page // import "github.com/otelcol-sglang/otelcol-sglang/engine/page"
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+// Constants implements [ledger.SchedulerCollector].
+func (s *scheduler) Constants(c *ledger.Constants) {
+	r := s.role
+	show := func(name sglang.FamilyName, v float64) { set(r.gauge(name).with(), v) }
+	show(sglang.FamilyMaxTotalNumTokens, float64(c.MaxTotalTokens))
+	if c.MaxTotalTokensSWA > 0 {
+		show(sglang.FamilyMaxTotalNumTokensSWA, float64(c.MaxTotalTokensSWA))
+	}
+	show(sglang.FamilyWeightMemoryUsageGB, c.WeightGB)
+	show(sglang.FamilyKVCacheMemoryUsageGB, c.KVCacheGB)
+	graph := r.gauge(sglang.FamilyGraphMemoryUsageGB)
+	for _, phase := range slices.Sorted(maps.Keys(c.GraphGB)) {
+		set(graph.with(phase), c.GraphGB[phase])
+	}
+	show(sglang.FamilyPageSize, float64(c.PageSize))
+	show(sglang.FamilyNumPages, float64(c.Pages))
+	show(sglang.FamilyContextLen, float64(c.ContextLen))
+	show(sglang.FamilyStartupAvailableGPUMemoryGB, c.AvailableGB)
+	s.page.front.started(c)
+}

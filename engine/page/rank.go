@@ -1,0 +1,125 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page // import "github.com/otelcol-sglang/otelcol-sglang/engine/page"
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+// rankID is a scheduler process within its engine.
+type rankID struct{ dp, pp, tp int }
+
+// rank is one scheduler process.
+type rank struct {
+	place *ledger.Place
+	// tp is the rank in the whole TP group, attnTP the one in its attention group.
+	tp, attnTP int
+	pid        int
+	// stopped: the process is gone. What it wrote stays on the page.
+	stopped bool
+	// observed counts its durations.
+	observed uint64
+}
+
+// measured is a duration of the group as this rank measures it.
+func (r *rank) measured(t RankTime, d time.Duration) time.Duration {
+	r.observed++
+	return max(0, t(r.place, r.tp, r.observed, d))
+}
+
+// startRanks starts the processes of a place.
+func (p *Page) startRanks(place *ledger.Place) []*rank {
+	rs := make([]*rank, len(place.TPRanks))
+	for i, tp := range place.TPRanks {
+		rs[i] = &rank{place: place, tp: tp, attnTP: i, pid: p.takePID()}
+		p.ranks[rankID{place.DPRank, place.PPRank, tp}] = rs[i]
+	}
+	return rs
+}
+
+// known gives the processes of a place, starting those that do not run.
+func (p *Page) known(place *ledger.Place) []*rank {
+	rs := make([]*rank, 0, len(place.TPRanks))
+	for _, tp := range place.TPRanks {
+		r := p.ranks[rankID{place.DPRank, place.PPRank, tp}]
+		if r == nil || r.stopped {
+			return p.startRanks(place)
+		}
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// moeEPRank is the expert-parallel rank of a TP rank.
+func (p *Page) moeEPRank(tp int) int {
+	return tp / max(1, p.args.TPSize/max(1, p.args.EPSize))
+}
+
+// schedulerLabels are those on a scheduler's families.
+func (p *Page) schedulerLabels(r *rank) []Label {
+	ls := append([]Label{
+		{sglang.LabelModelName, p.modelName()},
+		{sglang.LabelEngineType, p.engineType()},
+		{sglang.LabelTPRank, strconv.Itoa(r.tp)},
+		{sglang.LabelPPRank, strconv.Itoa(r.place.PPRank)},
+		{sglang.LabelMoEEPRank, strconv.Itoa(p.moeEPRank(r.tp))},
+	}, p.extraLabels()...)
+	if p.args.EnablePriorityScheduling {
+		ls = append(ls, Label{sglang.LabelPriority, ""})
+	}
+	if r.place.DPRank >= 0 {
+		ls = append(ls, Label{sglang.LabelDPRank, strconv.Itoa(r.place.DPRank)})
+	}
+	return ls
+}
+
+// attentionDP is the dp_rank of the caches' families: without DP attention it is
+// 0 on every replica, whose numbers therefore add up in one series.
+func (p *Page) attentionDP(r *rank) string {
+	if !p.args.EnableDPAttention {
+		return "0"
+	}
+	return strconv.Itoa(max(0, r.place.DPRank))
+}
+
+// radixLabels are those on the prefix tree's families: without the model, and
+// with the rank inside the attention group.
+func (p *Page) radixLabels(r *rank) []Label {
+	return append([]Label{
+		{sglang.LabelCacheType, sglang.CacheTypeUnified},
+		{sglang.LabelTPRank, strconv.Itoa(r.attnTP)},
+		{sglang.LabelPPRank, strconv.Itoa(r.place.PPRank)},
+		{sglang.LabelDPRank, p.attentionDP(r)},
+	}, p.extraLabels()...)
+}
+
+func (p *Page) storageLabels(r *rank) []Label {
+	return append([]Label{
+		{sglang.LabelStorageBackend, p.args.HiCacheStorageBackend},
+		{sglang.LabelTPRank, strconv.Itoa(r.attnTP)},
+		{sglang.LabelDPRank, p.attentionDP(r)},
+		{sglang.LabelPPRank, strconv.Itoa(r.place.PPRank)},
+		{sglang.LabelPPSize, strconv.Itoa(p.args.PPSize)},
+		{sglang.LabelAttnCPRank, "0"},
+		{sglang.LabelAttnCPSize, "1"},
+	}, p.extraLabels()...)
+}
+
+// jitter makes ranks differ by the moments at which they read the clock: a
+// duration is the difference of two readings.
+func jitter(spread time.Duration, seed uint64) RankTime {
+	if spread <= 0 {
+		return func(_ *ledger.Place, _ int, _ uint64, d time.Duration) time.Duration { return d }
+	}
+	return func(p *ledger.Place, tpRank int, n uint64, d time.Duration) time.Duration {
+		src := rand.NewPCG(seed^uint64(tpRank+1)<<32^uint64(p.PPRank)<<48, n)
+		late := func() time.Duration { return time.Duration(src.Uint64() % uint64(spread)) }
+		return d + late() - late()
+	}
+}

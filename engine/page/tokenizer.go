@@ -1,0 +1,210 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page // import "github.com/otelcol-sglang/otelcol-sglang/engine/page"
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+const (
+	labelTrue  = "true"
+	labelFalse = "false"
+)
+
+// tokenizer is the front end's book. Its families carry what the client chose
+// from the allow-list, so there is one set of families for each combination.
+type tokenizer struct {
+	page *Page
+	sets map[string]*tokenizerSet
+	none *tokenizerSet // for a client that chose nothing
+	// startup has the longest of each phase over the ranks.
+	startup, graph map[string]float64
+	key            strings.Builder
+}
+
+// tokenizerSet is the families under one combination of a client's labels.
+type tokenizerSet struct {
+	role                                                *role
+	prompt, generation, verifies, cached                *vec[Counter]
+	requests, structured, aborted                       *vec[Counter]
+	promptTokens, uncachedTokens, generationTokens      *vec[Histogram]
+	firstToken, interToken, perToken, endToEnd, loadsIn *vec[Histogram]
+}
+
+func newTokenizer(p *Page) *tokenizer {
+	t := &tokenizer{page: p, sets: map[string]*tokenizerSet{}, startup: map[string]float64{}, graph: map[string]float64{}}
+	t.none = newTokenizerSet(p, t.labels("", func(string) string { return "" }))
+	return t
+}
+
+func newTokenizerSet(p *Page, labels []Label) *tokenizerSet {
+	r := &role{p, []emitter{{labels: labels, pid: p.frontPID}}}
+	return &tokenizerSet{
+		role:             r,
+		prompt:           r.counter(sglang.FamilyPromptTokensTotal),
+		generation:       r.counter(sglang.FamilyGenerationTokensTotal),
+		verifies:         r.counter(sglang.FamilySpecVerifyCallsTotal),
+		cached:           r.counter(sglang.FamilyCachedTokensTotal),
+		requests:         r.counter(sglang.FamilyNumRequestsTotal),
+		structured:       r.counter(sglang.FamilyNumSORequestsTotal),
+		aborted:          r.counter(sglang.FamilyNumAbortedRequestsTotal),
+		promptTokens:     r.histogram(sglang.FamilyPromptTokensHistogram),
+		uncachedTokens:   r.histogram(sglang.FamilyUncachedPromptTokensHistogram),
+		generationTokens: r.histogram(sglang.FamilyGenerationTokensHistogram),
+		firstToken:       r.histogram(sglang.FamilyTimeToFirstTokenSeconds),
+		interToken:       r.histogram(sglang.FamilyInterTokenLatencySeconds),
+		perToken:         r.histogram(sglang.FamilyRequestTimePerOutputTokenSeconds),
+		endToEnd:         r.histogram(sglang.FamilyE2ERequestLatencySeconds),
+		loadsIn:          r.histogram(sglang.FamilyGetLoadsDurationSeconds),
+	}
+}
+
+// labels are the role's, with a client's priority and custom labels.
+func (t *tokenizer) labels(priority string, custom func(name string) string) []Label {
+	p := t.page
+	ls := append([]Label{{sglang.LabelModelName, p.modelName()}, {sglang.LabelEngineType, p.engineType()}}, p.extraLabels()...)
+	if p.args.EnablePriorityScheduling {
+		ls = append(ls, Label{sglang.LabelPriority, priority})
+	}
+	for _, name := range p.args.TokenizerMetricsAllowedCustomLabels {
+		ls = append(ls, Label{name, custom(name)})
+	}
+	return ls
+}
+
+// of finds the families for a request. Clients that invent ever more labels share one set.
+func (t *tokenizer) of(r *ledger.Request) *tokenizerSet {
+	priority := ""
+	if t.page.args.EnablePriorityScheduling && r.Priority != nil {
+		priority = strconv.Itoa(*r.Priority)
+	}
+	if priority == "" && len(r.CustomLabels) == 0 {
+		return t.none
+	}
+	t.key.Reset()
+	t.key.WriteString(priority)
+	for _, name := range t.page.args.TokenizerMetricsAllowedCustomLabels {
+		t.key.WriteByte(0)
+		t.key.WriteString(r.CustomLabels[name])
+	}
+	key := t.key.String()
+	set, ok := t.sets[key]
+	switch {
+	case ok:
+		return set
+	case len(t.sets) >= t.page.limit:
+		return t.overflow()
+	}
+	set = newTokenizerSet(t.page, t.labels(priority, func(name string) string { return r.CustomLabels[name] }))
+	t.sets[key] = set
+	return set
+}
+
+func (t *tokenizer) overflow() *tokenizerSet {
+	set, ok := t.sets[Overflow]
+	if !ok {
+		set = newTokenizerSet(t.page, t.labels(Overflow, func(string) string { return Overflow }))
+		t.sets[Overflow] = set
+	}
+	return set
+}
+
+// Finished implements [ledger.TokenizerCollector].
+func (t *tokenizer) Finished(r *ledger.Request) {
+	s := t.of(r)
+	streaming, prompt, output := streaming(r), float64(len(r.Prompt)), float64(len(r.Output))
+	add(s.prompt.with(streaming), prompt)
+	add(s.generation.with(streaming), output)
+	if r.VerifyCalls > 0 {
+		add(s.verifies.with(), float64(r.VerifyCalls))
+	}
+	t.addCached(s, &r.Cached)
+	add(s.requests.with(streaming), 1)
+	if r.Structured {
+		add(s.structured.with(), 1)
+	}
+	observe(s.endToEnd.with(streaming), ledger.Between(r.Front.Created, r.Front.Finished).Seconds(), 1)
+	observe(s.promptTokens.with(), prompt, 1)
+	observe(s.uncachedTokens.with(), prompt-float64(r.Cached.Total()), 1)
+	observe(s.generationTokens.with(), output, 1)
+	if d, ok := timePerOutputToken(r); ok {
+		observe(s.perToken.with(streaming), d.Seconds(), 1)
+	}
+}
+
+// addCached tells sources apart only where there is a tier below the device.
+func (t *tokenizer) addCached(s *tokenizerSet, c *ledger.CachedTokens) {
+	if !t.page.args.EnableHierarchicalCache {
+		addPositive(s.cached, sglang.CacheSourceTotal, c.Total())
+		return
+	}
+	addPositive(s.cached, sglang.CacheSourceDevice, c.Device)
+	addPositive(s.cached, sglang.CacheSourceHost, c.Host)
+	addPositive(s.cached, sglang.CacheSourceStorage, c.Storage)
+}
+
+func addPositive(v *vec[Counter], value string, n int) {
+	if n > 0 {
+		add(v.with(value), float64(n))
+	}
+}
+
+// timePerOutputToken is that of requests that ended by themselves, with more than
+// one token, and took time for them.
+func timePerOutputToken(r *ledger.Request) (time.Duration, bool) {
+	n := len(r.Output)
+	d := ledger.Between(r.Front.FirstToken, r.Front.Finished)
+	if n <= 1 || d <= 0 || (r.Finish != ledger.FinishStop && r.Finish != ledger.FinishLength) {
+		return 0, false
+	}
+	return d / time.Duration(n-1), true
+}
+
+// FirstToken implements [ledger.TokenizerCollector].
+func (t *tokenizer) FirstToken(r *ledger.Request, ttft time.Duration) {
+	observe(t.of(r).firstToken.with(streaming(r)), ttft.Seconds(), 1)
+}
+
+// InterToken implements [ledger.TokenizerCollector].
+func (t *tokenizer) InterToken(r *ledger.Request, interval time.Duration, tokens int) {
+	if tokens > 0 {
+		observe(t.of(r).interToken.with(), interval.Seconds()/float64(tokens), tokens)
+	}
+}
+
+// Aborted implements [ledger.TokenizerCollector].
+func (t *tokenizer) Aborted(r *ledger.Request) { add(t.of(r).aborted.with(), 1) }
+
+// LoadsQueried implements [ledger.TokenizerCollector].
+func (t *tokenizer) LoadsQueried(d time.Duration) {
+	observe(t.none.loadsIn.with(), d.Seconds(), 1)
+}
+
+// started shows how long the phases of the start took.
+func (t *tokenizer) started(c *ledger.Constants) {
+	t.showLongest(sglang.FamilyStartupTimeSeconds, t.startup, c.StartupSeconds)
+	t.showLongest(sglang.FamilyStartupCUDAGraphTimeSeconds, t.graph, c.GraphStartupSeconds)
+}
+
+func (t *tokenizer) showLongest(name sglang.FamilyName, longest, phases map[string]float64) {
+	g := t.none.role.gauge(name)
+	for _, phase := range slices.Sorted(maps.Keys(phases)) {
+		longest[phase] = max(longest[phase], phases[phase])
+		set(g.with(phase), longest[phase])
+	}
+}
+
+func streaming(r *ledger.Request) string {
+	if r.Stream {
+		return labelTrue
+	}
+	return labelFalse
+}
