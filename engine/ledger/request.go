@@ -41,8 +41,10 @@ type Request struct {
 	// Temperature and others are what goes on the root span, as the client sent
 	// them; nil when it did not.
 	Temperature, TopP *float64
-	TopK, N           int
-	Stream            bool
+	// The client's JSON had an integer there.
+	IntegerTemperature, IntegerTopP bool
+	TopK, N                         int
+	Stream                          bool
 	// Priority is nil when none was given. Lower or higher first: args decide.
 	Priority   *int
 	Structured bool   // JSON schema, regex and such
