@@ -172,21 +172,22 @@ func Check(a *args.Args, r *ledger.Request) error {
 }
 
 // Submit takes a request; [Check] has passed it. With r.N > 1 the prompt is computed
-// first, then so many samples are, each with an id and a root of its own.
-func (f *Front) Submit(r *ledger.Request, client Client) error {
+// first, then so many samples are, each with an id and a root of its own. cancel
+// aborts what has not ended, as when a client hangs up.
+func (f *Front) Submit(r *ledger.Request, client Client) (cancel func(), err error) {
 	if f.live[r.ID] != nil {
-		return fmt.Errorf("Duplicate request ID detected: %s", r.ID) //nolint:staticcheck // the engine's words
+		return nil, fmt.Errorf("Duplicate request ID detected: %s", r.ID) //nolint:staticcheck // the engine's words
 	}
 	if r.N > 1 {
-		f.submitParent(r, client)
-		return nil
+		return f.submitParent(r, client), nil
 	}
 	f.start(&reply{request: r, client: client})
-	return nil
+	return func() { f.Abort(r.ID) }, nil
 }
 
-func (f *Front) submitParent(r *ledger.Request, client Client) {
+func (f *Front) submitParent(r *ledger.Request, client Client) (cancel func()) {
 	samples := *r
+	ids := []string{r.ID}
 	r.OutputLen, r.MaxTokens, r.Stream = 1, 0, false
 	f.start(&reply{request: r, parent: true, quiet: true, client: func(o Output) {
 		if !o.Done {
@@ -197,9 +198,16 @@ func (f *Front) submitParent(r *ledger.Request, client Client) {
 			return
 		}
 		for i := range samples.N {
-			f.start(&reply{request: f.sampleOf(&samples), index: i, client: client})
+			s := f.sampleOf(&samples)
+			ids = append(ids, s.ID)
+			f.start(&reply{request: s, index: i, client: client})
 		}
 	}})
+	return func() {
+		for _, id := range ids {
+			f.Abort(id)
+		}
+	}
 }
 
 // sampleOf is one of n samples of a request that was taken.
