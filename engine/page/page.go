@@ -113,9 +113,10 @@ func (p *Page) StopRank(dpRank, ppRank, tpRank int) {
 	}
 }
 
-// Scheduler is the book of the schedulers at a place: it starts their processes.
+// Scheduler is the book of the schedulers at a place: one for each place, as it
+// stands for their processes.
 func (p *Page) Scheduler(place ledger.Place) ledger.SchedulerCollector {
-	return newScheduler(p, p.startRanks(&place))
+	return newScheduler(p, p.ranksOf(&place, true))
 }
 
 // Tokenizer is the front end's book.
@@ -162,7 +163,7 @@ func (p *Page) plainRole() *role { return &role{p, []emitter{{pid: p.frontPID}}}
 
 func (p *Page) cacheRole(place *ledger.Place, labels func(*rank) []Label) *role {
 	r := &role{page: p}
-	for _, k := range p.known(place) {
+	for _, k := range p.ranksOf(place, false) {
 		r.emitters = append(r.emitters, emitter{labels: labels(k), pid: k.pid, rank: k})
 	}
 	return r

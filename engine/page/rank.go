@@ -23,6 +23,8 @@ type rank struct {
 	pid        int
 	// stopped: the process is gone. What it wrote stays on the page.
 	stopped bool
+	// scheduling: a scheduler's book has been made for it.
+	scheduling bool
 	// observed counts its durations.
 	observed uint64
 }
@@ -43,15 +45,21 @@ func (p *Page) startRanks(place *ledger.Place) []*rank {
 	return rs
 }
 
-// known gives the processes of a place, starting those that do not run.
-func (p *Page) known(place *ledger.Place) []*rank {
+// ranksOf gives the processes of a place, starting them where one does not run.
+// A scheduler's book is made once for each process: asked for another, its
+// processes are others, too.
+func (p *Page) ranksOf(place *ledger.Place, schedule bool) []*rank {
 	rs := make([]*rank, 0, len(place.TPRanks))
 	for _, tp := range place.TPRanks {
 		r := p.ranks[rankID{place.DPRank, place.PPRank, tp}]
-		if r == nil || r.stopped {
-			return p.startRanks(place)
+		if r == nil || r.stopped || (schedule && r.scheduling) {
+			rs = p.startRanks(place)
+			break
 		}
 		rs = append(rs, r)
+	}
+	for _, r := range rs {
+		r.scheduling = r.scheduling || schedule
 	}
 	return rs
 }

@@ -229,43 +229,48 @@ const (
 
 // Labels of the engine's metrics, beside those that name a rank.
 const (
-	LabelModelName         = "model_name"
-	LabelEngineType        = "engine_type"
-	LabelMode              = "mode"
-	LabelStage             = "stage"
-	LabelCategory          = "category"
-	LabelForwardOverlap    = "forward_overlap"
-	LabelForwardMode       = "forward_mode"
-	LabelPhase             = "phase"
-	LabelKind              = "kind"
-	LabelRankState         = "rank_state"
-	LabelNumPrefillRanks   = "num_prefill_ranks"
-	LabelOutcome           = "outcome"
-	LabelSource            = "source"
-	LabelGT                = "gt"
-	LabelLE                = "le"
-	LabelInputEstimation   = "input_estimation"
-	LabelOutputAllow       = "output_allow"
-	LabelOutputReason      = "output_reason"
-	LabelActualExecution   = "actual_execution"
-	LabelIsStreaming       = "is_streaming"
-	LabelCacheSource       = "cache_source"
-	LabelCacheType         = "cache_type"
-	LabelPool              = "pool"
-	LabelReason            = "reason"
-	LabelStorageBackend    = "storage_backend"
-	LabelPPSize            = "pp_size"
-	LabelAttnCPRank        = "attn_cp_rank"
-	LabelAttnCPSize        = "attn_cp_size"
-	LabelLayer             = "layer"
-	LabelEndpoint          = "endpoint"
-	LabelMethod            = "method"
-	LabelStatusCode        = "status_code"
-	LabelComponent         = "component"
-	CacheTypeUnified       = "UnifiedRadixCache"
-	PriorityNone           = "None" // a scheduler's requests without priority
-	MultiprocessMostRecent = "mostrecent"
-	MultiprocessLiveSum    = "livesum"
+	LabelModelName       = "model_name"
+	LabelEngineType      = "engine_type"
+	LabelMode            = "mode"
+	LabelStage           = "stage"
+	LabelCategory        = "category"
+	LabelForwardOverlap  = "forward_overlap"
+	LabelForwardMode     = "forward_mode"
+	LabelPhase           = "phase"
+	LabelKind            = "kind"
+	LabelRankState       = "rank_state"
+	LabelNumPrefillRanks = "num_prefill_ranks"
+	LabelOutcome         = "outcome"
+	LabelSource          = "source"
+	LabelGT              = "gt"
+	LabelLE              = "le"
+	LabelInputEstimation = "input_estimation"
+	LabelOutputAllow     = "output_allow"
+	LabelOutputReason    = "output_reason"
+	LabelActualExecution = "actual_execution"
+	LabelIsStreaming     = "is_streaming"
+	LabelCacheSource     = "cache_source"
+	LabelCacheType       = "cache_type"
+	LabelPool            = "pool"
+	LabelReason          = "reason"
+	LabelStorageBackend  = "storage_backend"
+	LabelPPSize          = "pp_size"
+	LabelAttnCPRank      = "attn_cp_rank"
+	LabelAttnCPSize      = "attn_cp_size"
+	LabelLayer           = "layer"
+	LabelEndpoint        = "endpoint"
+	LabelMethod          = "method"
+	LabelStatusCode      = "status_code"
+	LabelComponent       = "component"
+)
+
+const (
+	// CacheTypeUnified is the LabelCacheType of the engine's prefix tree.
+	CacheTypeUnified = "UnifiedRadixCache"
+	// PriorityNone is the LabelPriority of a scheduler's requests without priority.
+	PriorityNone = "None"
+	// MultiprocessLiveSum is the mode of gauges that living processes share out.
+	MultiprocessLiveSum = "livesum"
 )
 
 // Values of LabelEngineType.
@@ -353,12 +358,20 @@ const PoolKV = "kv"
 
 // Values of LabelPhase on FamilyStartupTimeSeconds.
 const (
-	PhaseLoadWeight       = "load_weight"
-	PhaseKVCache          = "kv_cache_allocation"
-	PhaseSchedulerE2E     = "scheduler_e2e"
-	PhaseTokenizerE2E     = "tokenizer_e2e"
-	PhaseGraphDecode      = "decode" // with PhaseGraphPrefill on the families of device graphs
-	PhaseGraphPrefill     = "prefill"
+	PhaseLoadWeight   = "load_weight"
+	PhaseKVCache      = "kv_cache_allocation"
+	PhaseSchedulerE2E = "scheduler_e2e"
+	PhaseTokenizerE2E = "tokenizer_e2e"
+)
+
+// Values of LabelPhase on the families of device graphs.
+const (
+	PhaseGraphDecode  = "decode"
+	PhaseGraphPrefill = "prefill"
+)
+
+// Values of LabelComponent.
+const (
 	ComponentTokenizer    = "tokenizer"
 	ComponentDetokenizer  = "detokenizer"
 	ComponentDPController = "data_parallel_controller"
@@ -369,10 +382,11 @@ const (
 // FamilyStoragePrefetchDeferredTokensTotal.
 var (
 	UnfulfilledReasons = [...]string{
-		"below_threshold", "host_capacity", "device_capacity", "device_covered", "storage_transfer", "deadline",
-		"anchor_lost", "aux_window_trim", "device_overlap", "cache_admission_shortfall", "dropped",
+		UnfulfilledBelowThreshold, UnfulfilledHostCapacity, UnfulfilledDeviceCapacity, UnfulfilledDeviceCovered,
+		UnfulfilledStorageTransfer, UnfulfilledDeadline, UnfulfilledAnchorLost, UnfulfilledAuxWindowTrim,
+		UnfulfilledDeviceOverlap, UnfulfilledAdmissionShortfall, UnfulfilledDropped,
 	}
-	DeferredReasons = [...]string{"host_capacity", "device_capacity"}
+	DeferredReasons = [...]string{DeferredHostCapacity, DeferredDeviceCapacity}
 )
 
 // RoutingKeyBounds are the upper bounds of the routing key gauges, whose last
