@@ -33,7 +33,6 @@ type Engine struct {
 	Args  *args.Args
 	Loop  *clock.Loop
 	Front *front.Front
-	HTTP  ledger.HTTPCollector
 	Book  ledger.TokenizerCollector
 	// Metrics is the page; nil without --enable-metrics. It is called on the
 	// request's goroutine.
@@ -58,15 +57,13 @@ type Service struct {
 	mux     *http.ServeMux
 	started time.Time
 	closing atomic.Bool
-	// keys counts active requests by routing key; of the loop's goroutine.
-	keys map[string]int
 	// pageFault, if set, answers in the place of the page (faults).
 	pageFault atomic.Pointer[http.Handler]
 }
 
 // New makes a service.
 func New(e Engine) *Service {
-	s := &Service{Engine: e, mux: http.NewServeMux(), started: time.Now(), keys: map[string]int{}}
+	s := &Service{Engine: e, mux: http.NewServeMux(), started: time.Now()}
 	for pattern, h := range s.routes() {
 		s.mux.HandleFunc(pattern, h)
 	}
@@ -112,9 +109,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	handler, pattern := s.mux.Handler(r)
-	book := &booked{ResponseWriter: w, service: s, endpoint: template(pattern, r), method: r.Method, key: r.Header.Get(headerRoutingKey)}
-	book.begin()
-	defer book.end()
+	book := &booked{ResponseWriter: w, loop: s.Loop}
+	book.begin(s.Front.Door, template(pattern, r), r.Method, r.Header.Get(headerRoutingKey))
+	defer book.end(r.Context())
 	switch {
 	case pattern != "":
 		r.Body = http.MaxBytesReader(book, r.Body, maxBody)
@@ -169,25 +166,16 @@ func (s *Service) allowed(r *http.Request) bool {
 	return ok && strings.EqualFold(scheme, "bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(s.APIKey)) == 1
 }
 
-// booked counts a request: it is active until the answer begins, as in the engine,
-// whose middleware does not see the body.
+// booked books a request.
 type booked struct {
 	http.ResponseWriter
-	service               *Service
-	endpoint, method, key string
-	begun                 bool
+	loop  *clock.Loop
+	visit *front.Visit // of the loop's goroutine
+	begun bool
 }
 
-func (b *booked) begin() {
-	s := b.service
-	s.Loop.Post(func() {
-		s.HTTP.Request(b.endpoint, b.method)
-		s.HTTP.Active(b.endpoint, b.method, 1)
-		if b.key != "" {
-			s.keys[b.key]++
-			s.HTTP.RoutingKeys(len(s.keys))
-		}
-	})
+func (b *booked) begin(door *front.Door, endpoint, method, key string) {
+	b.loop.Post(func() { b.visit = door.Open(endpoint, method, key) })
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -206,36 +194,19 @@ func (b *booked) Write(p []byte) (int, error) {
 func (b *booked) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 func (b *booked) answered(status int) {
-	if b.begun {
-		return
-	}
-	b.begun = true
-	s := b.service
-	s.Loop.Post(func() {
-		s.HTTP.Response(b.endpoint, b.method, status)
-		b.inactive()
-	})
-}
-
-// inactive runs on the loop.
-func (b *booked) inactive() {
-	s := b.service
-	s.HTTP.Active(b.endpoint, b.method, -1)
-	if b.key == "" {
-		return
-	}
-	if s.keys[b.key]--; s.keys[b.key] == 0 {
-		delete(s.keys, b.key)
-	}
-	s.HTTP.RoutingKeys(len(s.keys))
-}
-
-// end is for a handler that wrote nothing: its client is gone.
-func (b *booked) end() {
 	if !b.begun {
 		b.begun = true
-		b.service.Loop.Post(b.inactive)
+		b.loop.Post(func() { b.visit.Answered(status) })
 	}
+}
+
+// end is for a handler that wrote nothing: its client is gone, or gets an empty 200.
+func (b *booked) end(ctx context.Context) {
+	if ctx.Err() == nil {
+		b.answered(http.StatusOK)
+		return
+	}
+	b.loop.Post(func() { b.visit.Gone() })
 }
 
 // do runs f on the loop and waits; false if the client went first.

@@ -25,16 +25,35 @@ const (
 
 // sampling is what the endpoints have in common.
 type sampling struct {
-	Temperature *float64 `json:"temperature"`
-	TopP        *float64 `json:"top_p"`
-	TopK        *int     `json:"top_k"`
-	N           *int     `json:"n"`
-	IgnoreEOS   bool     `json:"ignore_eos"`
-	JSONSchema  any      `json:"json_schema"`
-	Regex       any      `json:"regex"`
-	EBNF        any      `json:"ebnf"`
+	Temperature *number `json:"temperature"`
+	TopP        *number `json:"top_p"`
+	TopK        *int    `json:"top_k"`
+	N           *int    `json:"n"`
+	IgnoreEOS   bool    `json:"ignore_eos"`
+	JSONSchema  any     `json:"json_schema"`
+	Regex       any     `json:"regex"`
+	EBNF        any     `json:"ebnf"`
 	// SimOutputLen is the simulator's own: where the "model" stops.
 	SimOutputLen *int `json:"sim_output_len"`
+}
+
+// number is a JSON number that remembers whether it was written as an integer.
+type number struct {
+	value   float64
+	integer bool
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *number) UnmarshalJSON(b []byte) error {
+	n.integer = !strings.ContainsAny(string(b), ".eE")
+	return json.Unmarshal(b, &n.value)
+}
+
+// into is nil for nil.
+func (n *number) into(v **float64, integer *bool) {
+	if n != nil {
+		*v, *integer = &n.value, n.integer
+	}
 }
 
 // routing is what a router or the client says about the request itself.
@@ -185,7 +204,8 @@ func (s *Service) request(r *http.Request, kind ledger.Kind, prompt []int32, sm 
 }
 
 func (sm *sampling) into(q *ledger.Request) error {
-	q.Temperature, q.TopP = sm.Temperature, sm.TopP
+	sm.Temperature.into(&q.Temperature, &q.IntegerTemperature)
+	sm.TopP.into(&q.TopP, &q.IntegerTopP)
 	q.Structured = sm.JSONSchema != nil || sm.Regex != nil || sm.EBNF != nil
 	if sm.TopK != nil {
 		q.TopK = *sm.TopK
@@ -196,10 +216,10 @@ func (sm *sampling) into(q *ledger.Request) error {
 	switch {
 	case q.N < 1 || q.N > maxSamples:
 		return fmt.Errorf("n must be between 1 and %d, got %d.", maxSamples, q.N) //nolint:staticcheck // the engine's words
-	case sm.Temperature != nil && (*sm.Temperature < 0 || math.IsNaN(*sm.Temperature)):
-		return fmt.Errorf("temperature must be non-negative, got %v.", *sm.Temperature) //nolint:staticcheck // the engine's words
-	case sm.TopP != nil && (*sm.TopP <= 0 || *sm.TopP > 1):
-		return fmt.Errorf("top_p must be in (0, 1], got %v.", *sm.TopP) //nolint:staticcheck // the engine's words
+	case q.Temperature != nil && *q.Temperature < 0:
+		return fmt.Errorf("temperature must be non-negative, got %v.", *q.Temperature) //nolint:staticcheck // the engine's words
+	case q.TopP != nil && (*q.TopP <= 0 || *q.TopP > 1):
+		return fmt.Errorf("top_p must be in (0, 1], got %v.", *q.TopP) //nolint:staticcheck // the engine's words
 	case sm.SimOutputLen != nil && *sm.SimOutputLen < 1:
 		return fmt.Errorf("sim_output_len must be at least 1, got %d", *sm.SimOutputLen)
 	}

@@ -60,7 +60,9 @@ type Options struct {
 	Book    ledger.TokenizerCollector
 	Process ledger.ProcessCollector
 	Backend Backend
-	Costs   Costs
+	// Door books what comes in by HTTP.
+	Door  *Door
+	Costs Costs
 }
 
 // Output is what a client gets at one time. On the loop's goroutine.
@@ -135,8 +137,15 @@ func New(o Options) *Front {
 	}
 }
 
-// Slow makes everything take factor times as long (faults).
+// Slow makes everything take factor times as long (faults); 1 heals.
 func (f *Front) Slow(factor float64) { f.slow = factor }
+
+// Occupy lets the thread work on an HTTP request that no scheduler hears of, and
+// calls done at its end (faults).
+func (f *Front) Occupy(cost time.Duration, done func()) {
+	_, to := f.work(f.Loop.Now(), cost)
+	f.Loop.At(to, done)
+}
 
 // NewID is a request's id, as uuid4().hex gives it.
 func (f *Front) NewID() string {
@@ -358,10 +367,7 @@ func (f *Front) deliver(it *item, at time.Duration) {
 		f.stamp(it, at)
 	}
 	if it.done {
-		r.Front.Finished = at
-		delete(f.live, r.ID)
-		r.Reply = nil
-		f.Tracer.Finish(r, at)
+		f.finish(rep, at)
 	}
 	out := Output{
 		Request: r, Index: rep.index, Tokens: r.Output[rep.got:it.to:it.to], Total: it.to, Done: it.done, At: at,
@@ -371,6 +377,19 @@ func (f *Front) deliver(it *item, at time.Duration) {
 		f.count(it, at)
 	}
 	rep.client(out)
+}
+
+func (f *Front) finish(rep *reply, at time.Duration) {
+	r := rep.request
+	r.Front.Finished = at
+	delete(f.live, r.ID)
+	r.Reply = nil
+	how := r.Finish
+	if rep.parent && how != ledger.FinishAbort {
+		r.Finish = "" // the samples tell of usage, not their parent
+	}
+	f.Tracer.Finish(r, at)
+	r.Finish = how
 }
 
 // stamp takes the reading of the first output. The arrival of a request that does
