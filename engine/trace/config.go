@@ -30,8 +30,6 @@ type Config struct {
 	Workers int
 	// EngineAPI tells that there is no HTTP server: "Prefill Tokenizer" with a blank.
 	EngineAPI bool
-	// TransferWorkers is the number of KV transfer threads per scheduler.
-	TransferWorkers int
 
 	// Resource has OTEL_RESOURCE_ATTRIBUTES.
 	ServiceName string
@@ -75,7 +73,6 @@ func (c *Config) withDefaults() {
 	set(&c.ServiceName, "sglang")
 	set(&c.HostID, "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f")
 	set(&c.Workers, 1)
-	set(&c.TransferWorkers, 4)
 	set(&c.ClockOffset, DefaultClockOffset)
 	set(&c.BatchDelay, sglang.ExportDelayMS*time.Millisecond)
 	set(&c.BatchSpans, sglang.ExportBatchSpans)
@@ -105,7 +102,6 @@ func (c *Config) validate() error {
 	fail(c.Mode == args.Unified || c.Mode == args.Prefill || c.Mode == args.Decode,
 		"mode must be %s, %s or %s (got %q)", args.Unified, args.Prefill, args.Decode, c.Mode)
 	fail(c.Workers > 0, "workers must be positive (got %d)", c.Workers)
-	fail(c.TransferWorkers > 0, "transfer workers must be positive (got %d)", c.TransferWorkers)
 	fail(c.BatchSpans > 0 && c.BatchSpans <= c.QueueSpans,
 		"batch must be of 1 to %d spans, the queue (got %d)", c.QueueSpans, c.BatchSpans)
 	fail(c.BatchDelay > 0, "batch delay must be positive (got %s)", c.BatchDelay)

@@ -33,10 +33,11 @@ type request struct {
 	places []place
 }
 
-// place is a scheduler that had to do with the request, with a lane per rank.
+// place is a scheduler that had to do with the request, with a lane per rank; tp is
+// its first.
 type place struct {
-	dp, pp int
-	lanes  []lane
+	dp, pp, tp int
+	lanes      []lane
 }
 
 // lane is what one rank traces of one request.

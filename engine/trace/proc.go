@@ -31,8 +31,8 @@ type proc struct {
 	roots, slices *exporter
 	// seed is for the ids of this rank's batches.
 	seed uint64
-	// workers are the KV transfer threads, made when used.
-	workers []*proc
+	// transfer is the KV transfer thread, made when used.
+	transfer *proc
 }
 
 // wall is what time.time_ns() says at engine time t.
@@ -96,12 +96,13 @@ func (c *Config) label(id Process, pid int64) string {
 	return role + sglang.LabelTokenizer
 }
 
-// worker is the i-th KV transfer thread of a scheduler. It always has a DP rank,
-// and no PP rank.
-func (p *proc) worker(i int, pid int64) *proc {
+// transferWorker makes a scheduler's KV transfer thread. It always has a DP rank, and
+// no PP rank. The engine has several and chooses by the peer's address: a simulated
+// engine has one peer.
+func (p *proc) transferWorker(pid int64) *proc {
 	w := &proc{
 		id: p.id, host: p.host, pid: pid, epoch: p.epoch, lag: p.lag, roots: p.roots, slices: p.slices,
-		label: fmt.Sprintf("%s %d", sglang.TransferWorkerLabelPrefix, i),
+		label: sglang.TransferWorkerLabelPrefix + " 0",
 		ranks: sglang.Ranks{TP: p.ranks.TP, PP: sglang.NoRank, DP: max(0, p.ranks.DP)},
 	}
 	w.name = w.threadName()

@@ -23,16 +23,19 @@ func (t *Tracer) eachLane(r *ledger.Request, p *ledger.Place, do func(*request, 
 }
 
 func (q *request) lanesOf(t *Tracer, p *ledger.Place) []lane {
+	if len(p.TPRanks) == 0 {
+		return nil
+	}
 	for i := range q.places {
-		if q.places[i].dp == p.DPRank && q.places[i].pp == p.PPRank {
-			return q.places[i].lanes
+		if o := &q.places[i]; o.dp == p.DPRank && o.pp == p.PPRank && o.tp == p.TPRanks[0] {
+			return o.lanes
 		}
 	}
 	lanes := make([]lane, len(p.TPRanks))
 	for i, tp := range p.TPRanks {
 		lanes[i].p = t.process(Scheduler(tp, p.PPRank, p.DPRank))
 	}
-	q.places = append(q.places, place{p.DPRank, p.PPRank, lanes})
+	q.places = append(q.places, place{p.DPRank, p.PPRank, p.TPRanks[0], lanes})
 	return lanes
 }
 

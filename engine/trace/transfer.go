@@ -69,7 +69,7 @@ func (t *Tracer) sendOpen(r *ledger.Request, l *lane, stage sglang.Stage, from t
 	if s == nil {
 		return
 	}
-	p := t.transferWorker(l.p, s.room)
+	p := t.transferOf(l.p)
 	s.worker.begin(t, p, &s.tree, p.wall(from)-t.between(60, 140), flagsLocal, link{s.thread.prev.to, flagsRemote})
 	s.worker.push(slice{id: t.spanID(), stage: stage, start: p.wall(from)})
 }
@@ -103,15 +103,12 @@ func (t *Tracer) sendEnd(l *lane, at time.Duration) {
 	})
 }
 
-// transferWorker is the thread that a room's chunks go to.
-func (t *Tracer) transferWorker(p *proc, room uint64) *proc {
-	if p.workers == nil {
-		for i := range t.cfg.TransferWorkers {
-			p.workers = append(p.workers, p.worker(i, t.pid()))
-		}
+// transferOf is the thread of a scheduler that moves KV.
+func (t *Tracer) transferOf(p *proc) *proc {
+	if p.transfer == nil {
+		p.transfer = p.transferWorker(t.pid())
 	}
-	w := p.workers[room%uint64(len(p.workers))]
 	// It reads its process's clock.
-	w.lag = p.lag
-	return w
+	p.transfer.lag = p.lag
+	return p.transfer
 }
