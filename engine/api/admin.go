@@ -5,7 +5,6 @@ package api // import "github.com/otelcol-sglang/otelcol-sglang/engine/api"
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -186,43 +185,4 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text)) // the client may be gone
-}
-
-// timed answers a question about load and books how long it took.
-func (s *Service) timed(r *http.Request, ask func()) bool {
-	start := time.Now()
-	ok := s.do(r.Context(), ask)
-	s.Loop.Post(func() { s.Book.LoadsQueried(time.Since(start)) })
-	return ok
-}
-
-func (s *Service) loads(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	sections, err := parseSections(q.Get("include"))
-	rank, rankErr := strconv.Atoi(q.Get("dp_rank"))
-	if err == nil && q.Has("dp_rank") && rankErr != nil {
-		err = rankErr
-	}
-	if err != nil {
-		writeJSON(w, http.StatusBadRequest, openAIError(http.StatusBadRequest, "400", err.Error()))
-		return
-	}
-	var loads []Load
-	if !s.timed(r, func() { loads = s.Loads() }) {
-		return
-	}
-	if q.Has("dp_rank") {
-		loads = slices.DeleteFunc(loads, func(l Load) bool { return l.DPRank != rank })
-	}
-	for i := range loads {
-		loads[i].keep(sections)
-	}
-	if q.Get("format") == "prometheus" {
-		s.loadsPage(w, loads)
-		return
-	}
-	writeJSON(w, http.StatusOK, map[string]any{
-		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000+00:00"), "version": Version,
-		"accelerator": "NVIDIA H100 80GB HBM3", "num_accelerators": s.Args.AttentionTPSize() * s.Args.PPSize, "loads": loads,
-	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/front"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/page"
 )
 
 // Version is the release of SGLang that the engine behaves like.
@@ -42,7 +43,7 @@ type Engine struct {
 	SetTraceLevel func(level int)
 	Flush         func() bool
 	// Loads are the schedulers', in the order of their DP rank.
-	Loads func() []Load
+	Loads func() []page.Load
 	// Info is added to /server_info.
 	Info func() map[string]any
 	// APIKey protects all endpoints but health and metrics; "" for none.
