@@ -131,8 +131,8 @@ func (p *genaiProcessor) passLate(r *assembly.Record) {
 const maxEngines = 1000
 
 // noteEngine remembers that an engine exists, so that its gauge can show 0.
-func (p *genaiProcessor) noteEngine(engine string) {
-	now := time.Now().Unix()
+func (p *genaiProcessor) noteEngine(engine string, at time.Time) {
+	now := at.Unix()
 	p.enginesMu.RLock()
 	last := p.engines[engine]
 	p.enginesMu.RUnlock()

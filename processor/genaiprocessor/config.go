@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/presence"
 )
 
 // Values of Config.DecodeLoop.
@@ -52,6 +54,9 @@ type Config struct {
 	MaxRequests int `mapstructure:"max_requests"`
 	// MaxHeldMiB bounds the memory; beyond it the oldest leave early.
 	MaxHeldMiB int `mapstructure:"max_held_mib"`
+	// InstanceFrom are the resource attributes that name an engine: spans and a
+	// metrics page are one engine's if one of them has the same value on both.
+	InstanceFrom []string `mapstructure:"instance_from"`
 }
 
 var _ component.Config = (*Config)(nil)
@@ -67,6 +72,7 @@ func createDefaultConfig() component.Config {
 		MaxRequestAge: 30 * time.Minute,
 		MaxRequests:   100_000,
 		MaxHeldMiB:    256,
+		InstanceFrom:  []string{attrServiceInstance, "k8s.pod.name"},
 	}
 }
 
@@ -83,12 +89,23 @@ func (c *Config) Validate() error {
 		oneOf("semconv", c.Semconv, semconvAdd, semconvReplace),
 		oneOf("span_names", c.SpanNames, namesNormalize, namesKeep),
 		c.validateAges(),
+		c.validateInstance(),
 	)
 }
 
 func (c *Config) validateAges() error {
 	if c.MaxRequestAge < c.Wait {
 		return fmt.Errorf("max_request_age must not be shorter than wait (%v), got %v", c.Wait, c.MaxRequestAge)
+	}
+	return nil
+}
+
+func (c *Config) validateInstance() error {
+	if len(c.InstanceFrom) > presence.MaxKeys {
+		return fmt.Errorf("instance_from must have at most %d attributes, got %d", presence.MaxKeys, len(c.InstanceFrom))
+	}
+	if slices.Contains(c.InstanceFrom, "") {
+		return fmt.Errorf("instance_from must not have empty names, got %q", c.InstanceFrom)
 	}
 	return nil
 }

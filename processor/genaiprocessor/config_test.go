@@ -35,10 +35,12 @@ func TestConfig(t *testing.T) {
 		"": {
 			Wait: 6 * time.Second, PDWait: 10 * time.Second, DecodeLoop: "fold", WorstSteps: 3, Semconv: "add",
 			SpanNames: "normalize", MaxRequestAge: 30 * time.Minute, MaxRequests: 100_000, MaxHeldMiB: 256,
+			InstanceFrom: []string{"service.instance.id", "k8s.pod.name"},
 		},
 		"all": {
 			Wait: 12 * time.Second, PDWait: 20 * time.Second, DecodeLoop: "keep", WorstSteps: 5, Semconv: "replace",
 			SpanNames: "keep", MaxRequestAge: time.Hour, MaxRequests: 5000, MaxHeldMiB: 64,
+			InstanceFrom: []string{"k8s.pod.uid"},
 		},
 		"drop": changed,
 	} {
@@ -62,9 +64,12 @@ func TestConfigMistakes(t *testing.T) {
 		"max_request_age must be from 1s to 24h0m0s, got 1ms",
 		"max_requests must be from 100 to 10000000, got 1",
 		"max_held_mib must be from 1 to 1048576, got 0",
+		"instance_from must have at most 8 attributes, got 9",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	assert.EqualError(t, xconfmap.Validate(load(t, "ages")),
 		"max_request_age must not be shorter than wait (1m0s), got 30s")
+	assert.EqualError(t, xconfmap.Validate(load(t, "names")),
+		`instance_from must not have empty names, got ["a" ""]`)
 }

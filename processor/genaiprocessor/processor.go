@@ -18,6 +18,7 @@ import (
 
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/pdjoin"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/presence"
 )
 
 const shardCount = 16
@@ -54,6 +55,11 @@ type genaiProcessor struct {
 	// second at which each was seen last; guarded by enginesMu.
 	engines   map[string]*atomic.Int64
 	engineAge time.Duration
+	// presence is shared with instances in metrics pipelines, instanceFrom the
+	// resource attributes that engines are known by there.
+	presence     *presence.Table
+	release      func()
+	instanceFrom []string
 
 	batches sync.Pool
 	stop    context.CancelFunc
@@ -84,14 +90,15 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes), Bytes: max(100*halfBytes, maxBytes/8),
 		}),
 		engines:   make(map[string]*atomic.Int64),
-		engineAge: cfg.MaxRequestAge,
-		batches:   sync.Pool{New: func() any { return newBatch() }},
+		engineAge: cfg.MaxRequestAge, instanceFrom: cfg.InstanceFrom,
+		batches: sync.Pool{New: func() any { return newBatch() }},
 	}
 	for i := range p.shards {
 		p.shards[i].table = assembly.NewTable(assembly.Limits{
 			Wait: cfg.Wait, MaxAge: cfg.MaxRequestAge, WorstSteps: cfg.WorstSteps,
 		})
 	}
+	p.presence, p.release = share(cfg)
 	return p, p.observe()
 }
 
@@ -115,6 +122,7 @@ const shutdownTime = 10 * time.Second
 
 // Shutdown lets everything held leave, as long as ctx allows.
 func (p *genaiProcessor) Shutdown(ctx context.Context) error {
+	p.release()
 	if p.stop == nil {
 		p.tel.builder.Shutdown()
 		return nil
@@ -157,8 +165,8 @@ func (p *genaiProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) er
 		b.reset()
 		p.batches.Put(b)
 	}()
-	p.scan(td, b)
 	now := time.Now()
+	p.scan(td, b, now)
 	p.chain(b)
 	if b.steps && p.decodeLoop != decodeLoopKeep {
 		p.pin(b, now)

@@ -7,12 +7,14 @@ import (
 	"encoding/binary"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/presence"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/steps"
 )
 
@@ -45,7 +47,8 @@ func (b *batch) reset() {
 }
 
 // scan reads every span of the engine; nothing is changed.
-func (p *genaiProcessor) scan(td ptrace.Traces, b *batch) {
+func (p *genaiProcessor) scan(td ptrace.Traces, b *batch, now time.Time) {
+	watched := p.presence.Watched()
 	for _, rs := range td.ResourceSpans().All() {
 		origin := origin{}
 		for _, ss := range rs.ScopeSpans().All() {
@@ -53,7 +56,10 @@ func (p *genaiProcessor) scan(td ptrace.Traces, b *batch) {
 			case scope == sglang.ScopeName:
 				if !origin.known {
 					origin.read(rs.Resource().Attributes())
-					p.noteEngine(origin.engine)
+					p.noteEngine(origin.engine, now)
+					if watched {
+						p.noteSender(rs.Resource().Attributes(), &origin, now)
+					}
 				}
 				for _, span := range ss.Spans().All() {
 					b.add(span, &origin)
@@ -88,6 +94,15 @@ func (o *origin) read(attrs pcommon.Map) {
 			}
 		}
 	}
+}
+
+// noteSender tells those who watch pages that an engine sends spans.
+func (p *genaiProcessor) noteSender(attrs pcommon.Map, o *origin, now time.Time) {
+	var names presence.Names
+	for key, v := range attrs.All() {
+		setName(&names, p.instanceFrom, key, v)
+	}
+	p.presence.Sent(o.engine, &names, o.ranks.DP, now)
 }
 
 // maxText is how long (bytes) a text may be that stays in memory or becomes a

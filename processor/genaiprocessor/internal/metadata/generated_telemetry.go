@@ -28,9 +28,11 @@ type TelemetryBuilder struct {
 	meter                              metric.Meter
 	mu                                 sync.Mutex
 	registrations                      []metric.Registration
+	ProcessorGenaiDpRanks              metric.Int64ObservableGauge
 	ProcessorGenaiDroppedSteps         metric.Int64Counter
 	ProcessorGenaiDuplicateSpans       metric.Int64Counter
 	ProcessorGenaiEarlyReleases        metric.Int64Counter
+	ProcessorGenaiEngines              metric.Int64ObservableGauge
 	ProcessorGenaiFoldedSteps          metric.Int64Counter
 	ProcessorGenaiHeldBytes            metric.Int64ObservableGauge
 	ProcessorGenaiHeldRoots            metric.Int64ObservableGauge
@@ -59,6 +61,36 @@ type telemetryBuilderOptionFunc func(mb *TelemetryBuilder)
 
 func (tbof telemetryBuilderOptionFunc) apply(mb *TelemetryBuilder) {
 	tbof(mb)
+}
+
+// RegisterProcessorGenaiDpRanksCallback sets callback for observable ProcessorGenaiDpRanks metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaiDpRanksCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaiDpRanks, obs: o})
+		return nil
+	}, builder.ProcessorGenaiDpRanks)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGenaiEnginesCallback sets callback for observable ProcessorGenaiEngines metric.
+func (builder *TelemetryBuilder) RegisterProcessorGenaiEnginesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGenaiEngines, obs: o})
+		return nil
+	}, builder.ProcessorGenaiEngines)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
 }
 
 // RegisterProcessorGenaiHeldBytesCallback sets callback for observable ProcessorGenaiHeldBytes metric.
@@ -159,6 +191,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
+	builder.ProcessorGenaiDpRanks, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genai_dp_ranks",
+		metric.WithDescription("Data-parallel ranks that an engine's spans and its page show, and that it has by its settings. Only where the processor is in a metrics pipeline too. [Alpha]"),
+		metric.WithUnit("{rank}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorGenaiDroppedSteps, err = builder.meter.Int64Counter(
 		"otelcol_processor_genai_dropped_steps",
 		metric.WithDescription("decode_loop spans that the setting drops. [Alpha]"),
@@ -175,6 +213,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_genai_early_releases",
 		metric.WithDescription("Roots and decode_forward spans that left before all their spans had come. [Alpha]"),
 		metric.WithUnit("{span}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaiEngines, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_genai_engines",
+		metric.WithDescription("1 for each engine with requests in the last 5 minutes, by whether its spans, its metrics page or both come. Only where the processor is in a metrics pipeline too. [Alpha]"),
+		metric.WithUnit("{engine}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaiFoldedSteps, err = builder.meter.Int64Counter(
