@@ -29,9 +29,11 @@ type Args struct {
 
 	DisaggregationMode          string
 	DisaggregationBootstrapPort int
-	// DecodeURLs are the decode engines of a prefill engine, and the other way round
-	// for a decode engine: where the peer's simulated transfer port is.
+	// BootstrapAddr is where a decode engine finds its prefill engine's simulated
+	// transfers: host:port.
 	BootstrapAddr string
+	// APIKey protects all endpoints but health and metrics; "" for none.
+	APIKey string
 
 	MaxRunningRequests       int
 	MaxQueuedRequests        int
@@ -45,10 +47,13 @@ type Args struct {
 	ScheduleConservativeness float64
 	EnablePriorityScheduling bool
 	SchedulePriorityLowFirst bool
-	DisableRadixCache        bool
-	DisableOverlapSchedule   bool
-	DecodeLogInterval        int
-	StreamInterval           int
+	// AbortOnPriorityWhenDisabled refuses requests with a priority on an engine
+	// without priority scheduling.
+	AbortOnPriorityWhenDisabled bool
+	DisableRadixCache           bool
+	DisableOverlapSchedule      bool
+	DecodeLogInterval           int
+	StreamInterval              int
 
 	SpeculativeAlgorithm      string // "", EAGLE, EAGLE3, NGRAM, STANDALONE
 	SpeculativeNumSteps       int
