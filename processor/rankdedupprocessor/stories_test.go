@@ -604,3 +604,69 @@ func TestStoriesOfBatches(t *testing.T) {
 		s.check()
 	})
 }
+
+// TestStoriesOfLateRanks: a process whose first export comes after its requests
+// have left, as in a cold start. Its copies are known as such.
+func TestStoriesOfLateRanks(t *testing.T) {
+	const ranks = 3
+	for _, level := range []int{1, 3} {
+		for late := range ranks {
+			tell(t, fmt.Sprintf("cold, level %d, rank %d comes 5 s late", level, late), func(s *story) {
+				m := newEngineModel("7", ranks)
+				m.level = level
+				var inTime, after []parcel
+				for range 2 {
+					for _, p := range m.serve(0) {
+						if p.from == m.fromRank(late) {
+							after = append(after, p)
+						} else {
+							inTime = append(inTime, p)
+						}
+					}
+				}
+				s.send(inTime...)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				left := s.sink.SpanCount()
+				s.send(after...)
+				s.rest()
+				out := treeOf(s.sink.AllTraces())
+				assert.Empty(s, out.twice)
+				assert.Empty(s, out.dangling())
+				assert.Equal(s, left, len(out.spans), "a late copy left again")
+				assert.EqualValues(s, len(after), value(s.T, s.tel, "spans_late", "folded"))
+				assert.Zero(s, value(s.T, s.tel, "spans_lost", ""))
+				s.in = nil
+				s.sink.reset()
+				s.send(m.serve(0)...)
+				s.rest()
+				s.check()
+				assert.Zero(s, s.early())
+			})
+		}
+	}
+	tell(t, "slices that only a late rank has are passed, below what left", func(s *story) {
+		m := newEngineModel("7", 2)
+		s.send(m.serve(0)...)
+		s.rest()
+		s.check()
+		var after []parcel
+		for _, p := range m.serve(0) {
+			switch {
+			case p.from == m.fromRank(0):
+				after = append(after, p)
+			case p.facts[0].name != "prefill_forward" && p.facts[0].attrs[sglang.AttrDecodeCT] != 2:
+				s.send(p)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		s.send(after...)
+		s.rest()
+		out := treeOf(s.sink.AllTraces())
+		assert.Empty(s, out.twice)
+		assert.Empty(s, out.dangling())
+		assert.Len(s, out.spans, 4+1+4+4)
+		assert.EqualValues(s, 2, value(s.T, s.tel, "spans_late", "passed"))
+	})
+}

@@ -89,6 +89,7 @@ type node struct {
 	// pred is the node that this one links to; openLinks are ids of it that no
 	// copy of it has come with.
 	pred      *node
+	guessed   bool // pred only stands in for a target that was lost
 	openLinks []uint64
 	// wrote is the id by which a span of this node that left names its link's
 	// target, while that is not known.
@@ -187,6 +188,9 @@ func (n *node) nameAs(id uint64) uint64 {
 	}
 	return n.public
 }
+
+// isNamed tells whether spans that left name the node by the id beside its public one.
+func (n *node) isNamed(id uint64) bool { return id != n.public && slices.Contains(n.named, id) }
 
 // slotFor finds or makes the slot that a leaf belongs to.
 func (n *node) slotFor(t *trace, sp *Span, rank int32) *slot {
@@ -289,13 +293,10 @@ func (n *node) absorb(t *trace, o *node) {
 			n.locals = append(n.locals, l)
 		}
 	}
-	switch {
-	case n.public == 0:
-		n.public = o.public
-	case o.public != 0 && o.public != n.public:
-		n.named = append(n.named, o.public)
+	if o.released && !n.released {
+		n.public, o.public = o.public, n.public // the one that left stays
 	}
-	n.named = append(n.named, o.named...)
+	n.public, n.named = joinNames(n.public, n.named, o.public, o.named)
 	n.spread.merge(o.spread)
 	n.released = n.released || o.released
 	n.item = t.keepOne(n.released, n.item, o.item)
@@ -305,14 +306,14 @@ func (n *node) absorb(t *trace, o *node) {
 	if n.start == 0 {
 		n.start = o.start
 	}
-	if n.pred == nil {
-		n.pred = o.pred
+	if n.pred == nil || n.guessed && o.pred != nil {
+		n.pred, n.guessed = o.pred, o.guessed
 	}
 	n.openLinks = append(n.openLinks, o.openLinks...)
 	if n.wrote == 0 {
 		n.wrote = o.wrote
 	}
-	if n.pred != nil {
+	if n.pred != nil && !n.guessed {
 		t.setPred(n, n.target())
 	}
 	n.absorbSlots(t, o)

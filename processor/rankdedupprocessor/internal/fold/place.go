@@ -137,7 +137,8 @@ func (t *trace) takeLeaf(now int64, parent *node, sp *Span, o Origin, item *Item
 	if s.released {
 		return t.folded(parent.thread)
 	}
-	if o.Proc.Primary() {
+	if o.Proc.Primary() && !parent.mayBeMissed() {
+		t.shard.passedLate(parent.thread)
 		t.shard.commit(commit{trace: t, node: parent, slot: s})
 		sp.Parent = parent.nameAs(sp.Parent)
 		return Pass, item
@@ -163,6 +164,13 @@ func (t *trace) folded(l *thread) (Verdict, *Item) {
 	return Fold, nil
 }
 
+// passedLate counts a slice that leaves after its request.
+func (s *Shard) passedLate(l *thread) {
+	if l != nil && l.find().done {
+		s.stats.LatePassed++
+	}
+}
+
 // takeNode decides a slice that others may name.
 func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (Verdict, *Item) {
 	rank := o.Proc.Ranks.TP
@@ -173,16 +181,16 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 	t.retry(now, sp.ID)
 	n = n.find()
 	if _, unfolded := t.passed[sp.ID]; unfolded {
-		return t.passUnfolded(sp), item
+		return t.passNamed(l, n, sp), item
 	}
 	if n.released {
-		if sp.ID != n.public && slices.Contains(n.named, sp.ID) {
-			return t.passUnfolded(sp), item
+		if n.isNamed(sp.ID) {
+			return t.passNamed(l, n, sp), item
 		}
 		return t.folded(l)
 	}
 	if o.Proc.Primary() {
-		if resolved {
+		if resolved && !(l.done && l.misses()) {
 			return t.passNode(l, n, sp), item
 		}
 		if n.item != nil && n.item != item {
@@ -209,6 +217,27 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 		t.shard.later(learnQueue, item, now)
 	}
 	return Hold, item
+}
+
+// passNamed lets a copy of a node leave under its own id, because spans that left
+// name it. What it names itself is what left.
+func (t *trace) passNamed(l *thread, n *node, sp *Span) Verdict {
+	id := sp.ID
+	t.writeIDs(l, n, sp)
+	sp.ID = id
+	return t.passUnfolded(sp)
+}
+
+// misses tells whether a span of the thread that left names a link's target which
+// has not come: a late copy may be it, and must take that id.
+func (l *thread) misses() bool {
+	return slices.ContainsFunc(l.nodes, func(n *node) bool { return n.wrote != 0 })
+}
+
+// mayBeMissed tells whether the node may be a link's target that its thread, which
+// left, misses.
+func (n *node) mayBeMissed() bool {
+	return !n.released && n.thread != nil && n.thread.find().done && n.thread.find().misses()
 }
 
 // passUnfolded lets a copy leave as it is, because spans that left name it.
@@ -245,7 +274,7 @@ func (t *trace) targetCame(l *thread, n *node, id uint64) {
 // settle releases the kept rank's copy that waited for its link's target.
 func (t *trace) settle(l *thread, n *node) {
 	it := n.item
-	if it == nil || n.released || n.pred == nil || !it.origin.Proc.Primary() {
+	if it == nil || n.released || n.pred == nil || !it.origin.Proc.Primary() || l.done && l.misses() {
 		return
 	}
 	t.releaseNode(l, n, ReasonNone)
@@ -261,6 +290,7 @@ func (t *trace) releaseNode(l *thread, n *node, why Reason) {
 		n.wrote = sp.Link
 	}
 	n.released, n.item = true, nil
+	t.shard.passedLate(l)
 	t.release(it, Release{Span: sp, Proc: it.origin.Proc, Filled: it.rank != keptRank(l), Reason: why})
 }
 
@@ -277,6 +307,7 @@ func keptRank(l *thread) int32 {
 
 // passNode lets the kept rank's copy leave in the call that brought it.
 func (t *trace) passNode(l *thread, n *node, sp *Span) Verdict {
+	t.shard.passedLate(l)
 	t.shard.commit(commit{trace: t, node: n})
 	t.writeIDs(l, n, sp)
 	if n.pred == nil {
@@ -312,7 +343,9 @@ func (t *trace) resolveLink(n *node, sp *Span, g *identity.Group) bool {
 		return true
 	}
 	if n.pred != nil {
-		t.bind(sp.Link, ref{node: n.pred.find()})
+		if !n.guessed {
+			t.bind(sp.Link, ref{node: n.pred.find()})
+		}
 		return true
 	}
 	if t.leadsOut(sp.Link, sp.Stage, g) {
@@ -338,22 +371,31 @@ func (t *trace) leadsOut(link uint64, stage sglang.Stage, g *identity.Group) boo
 
 // setPred notes the node that n links to: every rank's id of it is the same node.
 func (t *trace) setPred(n, target *node) {
-	if n.pred == nil {
-		n.pred = target
+	if n.pred == nil || n.guessed {
+		n.pred, n.guessed = target, false
 	}
-	if id := n.wrote; id != 0 {
-		// A span that left says so: the target must take the id.
-		n.wrote = 0
-		if target.nameAs(id) != id {
-			target.named = append(target.named, id)
-		}
-	}
+	n.leadTo(target)
 	for _, id := range n.openLinks {
 		if t.nodeAt(id) == nil {
 			t.bind(id, ref{node: target})
 		}
 	}
 	n.openLinks = nil
+}
+
+// guessPred lets n link to a node though its own target was lost. The target's
+// ids stay free: it may come late.
+func (n *node) guessPred(target *node) {
+	n.pred, n.guessed, n.openLinks = target, true, nil
+	n.leadTo(target)
+}
+
+// leadTo makes the target take the id by which a span of n that left names it.
+func (n *node) leadTo(target *node) {
+	if id := n.wrote; id != 0 && target.nameAs(id) != id {
+		target.named = append(target.named, id)
+	}
+	n.wrote = 0
 }
 
 // retry places what waited for the parent id.
@@ -372,16 +414,21 @@ func (t *trace) retryAll(now int64) {
 }
 
 // placeAll places held items: the kept rank's first, so that the others find
-// them released.
+// them released, and parents before their children.
 func (t *trace) placeAll(now int64, items []*Item) {
 	for _, primary := range [...]bool{true, false} {
-		for _, it := range items {
-			if it.gone || it.origin.Proc == nil || it.origin.Proc.Primary() != primary || (it.where != inUnknown && it.where != inWaiting) {
-				continue
+		for _, children := range [...]bool{false, true} {
+			for _, it := range items {
+				if it.placeable() && it.origin.Proc.Primary() == primary && (children || !t.nested(&it.span)) {
+					t.placeItem(now, it)
+				}
 			}
-			t.placeItem(now, it)
 		}
 	}
+}
+
+func (it *Item) placeable() bool {
+	return !it.gone && it.origin.Proc != nil && (it.where == inUnknown || it.where == inWaiting)
 }
 
 // unplaced marks an item while place decides it.

@@ -610,3 +610,82 @@ func TestLongTrace(t *testing.T) {
 		d.forget()
 	})
 }
+
+// later takes the batches of some processes away, to be delivered once the
+// others' requests have left.
+func (d *driver) later(processes []*process) (late map[*process][][]copyOf) {
+	late = map[*process][][]copyOf{}
+	for _, p := range processes {
+		if rapid.IntRange(0, 2).Draw(d.t, "late") == 0 {
+			late[p], p.batches = p.batches, nil
+		}
+	}
+	return late
+}
+
+// checkNames checks that spans name only spans that left, where any copy of what
+// they name left. A link may have been bound to another stage, its target being
+// late.
+func (d *driver) checkNames() {
+	left, ids := map[string]map[uint64]bool{}, map[uint64]bool{}
+	for _, o := range d.out {
+		if left[o.key] == nil {
+			left[o.key] = map[uint64]bool{}
+		}
+		left[o.key][o.span.ID], ids[o.span.ID] = true, true
+	}
+	for _, o := range d.out {
+		if up := left[o.parent]; len(up) > 0 && !up[o.span.Parent] {
+			d.t.Fatalf("%s %x names parent %x; %s left as %v", o.key, o.span.ID, o.span.Parent, o.parent, up)
+		}
+		if to := left[o.link]; len(to) > 0 && !ids[o.span.Link] {
+			d.t.Fatalf("%s %x names link %x; %s left as %v", o.key, o.span.ID, o.span.Link, o.link, to)
+		}
+	}
+}
+
+// TestLateRanks: some ranks deliver after the requests have left, as where a
+// process connects late. While the requests are remembered their copies are
+// known as such, and whatever leaves names what left.
+func TestLateRanks(t *testing.T) {
+	checkMany(t, 2000, func(t *rapid.T) {
+		s := drawShape(t)
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		warm := rapid.Bool().Draw(t, "warm")
+		if warm {
+			d.warm(m, s, front, schedulers)
+		} else if rapid.Bool().Draw(t, "lossless") {
+			s.loss = 0
+		}
+		trace := TraceID{Hi: 1, Lo: m.id()}
+		conversation := rapid.Bool().Draw(t, "conversation")
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			if !conversation {
+				trace = TraceID{Lo: m.id()}
+			}
+			m.request(n, s, trace, front, schedulers, true)
+			late := d.later(schedulers)
+			d.run(m.processes, true)
+			for range rapid.IntRange(0, 9).Draw(t, "seconds") {
+				d.advance(time.Second)
+			}
+			for p, batches := range late {
+				p.batches = batches
+			}
+			d.run(m.processes, true)
+			for range rapid.IntRange(3, 6).Draw(t, "pause") {
+				d.advance(time.Second)
+			}
+		}
+		d.rest()
+		d.checkDelivered(m)
+		if warm || s.loss == 0 {
+			d.checkNames()
+		}
+		if s.loss == 0 {
+			d.check(m)
+		}
+		d.forget()
+	})
+}

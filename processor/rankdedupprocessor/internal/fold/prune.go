@@ -11,6 +11,9 @@ import (
 // prune forgets the requests of a trace that left before the time: an agent's
 // trace may go on for hours.
 func (t *trace) prune(before int64) {
+	if len(t.heldIDs) > 0 {
+		before -= t.shard.settings.LearnWait.Nanoseconds() // they may be late copies
+	}
 	past := func(l *thread) bool { l = l.find(); return l.done && l.left < before && !l.holds() }
 	pastRoot := func(r *request) bool { return r.item == nil && r.left < before }
 	if t.inFlight > 0 || !slices.ContainsFunc(t.threads, past) && !slices.ContainsFunc(t.roots, pastRoot) {

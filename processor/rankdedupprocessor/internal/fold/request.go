@@ -34,6 +34,7 @@ func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Ver
 		return t.passUnfolded(sp), nil
 	}
 	if l.done {
+		defer t.retryAll(now) // a rank sends it last, so that nothing else will tell
 		return t.lateThread(l, sp, rank)
 	}
 	if slices.ContainsFunc(l.items, func(it *Item) bool { return it.span.ID == sp.ID }) {
@@ -130,12 +131,20 @@ func (t *trace) threadOf(sp *Span, o Origin) *thread {
 		t.shard.unite(mine.group, p.Group)
 	}
 	mine.root = sp.Parent
-	if _, known := localOf(mine.locals, p.Ranks.TP); !known {
-		mine.locals = slices.DeleteFunc(mine.locals, func(lo local) bool { return lo.id == sp.ID }) // of a rank that was a guess
-		mine.locals = append(mine.locals, local{rank: p.Ranks.TP, id: sp.ID})
-	}
+	mine.know(p.Ranks.TP, sp)
 	t.bind(sp.ID, ref{thread: mine})
 	return mine
+}
+
+// know notes a rank's thread span.
+func (l *thread) know(rank int32, sp *Span) {
+	at := slices.IndexFunc(l.locals, func(lo local) bool { return lo.rank == rank })
+	if at < 0 {
+		l.locals = slices.DeleteFunc(l.locals, func(lo local) bool { return lo.id == sp.ID }) // of a rank that was a guess
+		at = len(l.locals)
+		l.locals = append(l.locals, local{rank: rank, id: sp.ID})
+	}
+	l.locals[at].start = sp.Start
 }
 
 // placeKnown places what waited for a thread span and lets complete roots go.
@@ -282,8 +291,7 @@ func (t *trace) flush(now int64, r *request, why Reason) {
 
 // flushFills releases the copies that stand in for what the kept rank did not deliver.
 func (t *trace) flushFills(l *thread) {
-	slices.SortFunc(l.nodes, func(a, b *node) int { return cmp.Compare(a.stage, b.stage) })
-	t.bindLinks(l)
+	l.bindLinks()
 	for _, n := range l.nodes {
 		if n.item != nil && !n.released {
 			t.releaseNode(l, n, ReasonNone)
@@ -297,14 +305,15 @@ func (t *trace) flushFills(l *thread) {
 }
 
 // bindLinks gives every open link a target: the node of the stage before it.
-func (t *trace) bindLinks(l *thread) {
+func (l *thread) bindLinks() {
+	slices.SortFunc(l.nodes, func(a, b *node) int { return cmp.Compare(a.stage, b.stage) })
 	var before *node
 	for _, n := range l.nodes {
 		if n.pred == nil && len(n.openLinks) > 0 && before != nil {
-			t.setPred(n, before)
+			n.guessPred(before)
 		}
-		if n.spread.ranks != 0 {
-			before = n
+		if n.spread.ranks != 0 || before == nil {
+			before = n // one that only its children name may come late
 		}
 	}
 }
@@ -314,6 +323,7 @@ func (t *trace) releaseSlot(parent *node, s *slot, why Reason) {
 	sp := it.span
 	sp.Parent = parent.nameAs(sp.Parent)
 	s.released, s.item = true, nil
+	t.shard.passedLate(parent.thread)
 	t.release(it, Release{Span: sp, Proc: it.origin.Proc, Filled: true, Reason: why})
 }
 

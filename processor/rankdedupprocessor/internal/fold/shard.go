@@ -371,13 +371,16 @@ func (t *trace) expire(now int64, it *Item, why Reason) {
 	switch it.where {
 	case inSlot:
 		n := it.node.find()
+		if n.mayBeMissed() {
+			n.thread.find().bindLinks()
+		}
 		if s := it.slot.find(); s.item == it {
 			t.releaseSlot(n, s, why)
 		}
 		t.shard.owes(it)
 	case inNode:
 		if l := it.node.find().thread; l != nil {
-			t.bindLinks(l.find())
+			l.find().bindLinks()
 			t.releaseNode(l.find(), it.node.find(), why)
 		}
 	case inUnknown:

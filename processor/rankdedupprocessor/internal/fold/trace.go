@@ -81,10 +81,11 @@ type thread struct {
 	// clocks[0] is the reference rank's.
 	clocks []clock
 	done   bool
-	left   int64 // when it was done, unix ns
-	out    bool  // one of its thread spans left
-	own    bool  // no other rank has a copy
-	due    int64 // when threads without a root leave
+	left   int64  // when it was done, unix ns
+	late   uint64 // ranks whose first copy came after that
+	out    bool   // one of its thread spans left
+	own    bool   // no other rank has a copy
+	due    int64  // when threads without a root leave
 	merged *thread
 }
 
@@ -245,6 +246,29 @@ func (t *trace) served(g *identity.Group) bool {
 	})
 }
 
+// behind tells whether copies that the rank shows may be late ones of a request
+// that has left: it has not delivered its thread span, which comes last, and has
+// not gone on to another request.
+func (t *trace) behind(g *identity.Group, rank int32) bool {
+	missed, onward := false, false
+	for _, l := range t.threads {
+		if l.merged != nil || l.group.Find() != g.Find() {
+			continue
+		}
+		_, showed := localOf(l.locals, rank)
+		switch {
+		case !l.done:
+			onward = onward || showed
+		case l.spread.ranks&rankBit(rank) != 0:
+		case l.late&rankBit(rank) != 0:
+			return true
+		default:
+			missed = missed || !showed
+		}
+	}
+	return missed && !onward
+}
+
 // opening tells whether the slice is a request's first at a scheduler: its link
 // leads to another process. At trace level 1 that is prefill_waiting.
 func (t *trace) opening(sp *Span, g *identity.Group) bool {
@@ -278,7 +302,14 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	}
 	open, free := t.openThreads(p.Group, rank)
 	first := t.opening(sp, p.Group)
+	if first {
+		if l := t.threadUnder(t.rootAbove(sp.Link), p); l != nil {
+			return t.take(l, sp, p), false
+		}
+	}
 	switch {
+	case !first && t.behind(p.Group, rank):
+		return nil, false
 	case open <= 1 && free != nil && (!first || free.opened != sp.Stage):
 		return t.take(free, sp, p), false
 	case t.crowded(sp.Parent):
@@ -289,6 +320,26 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	return nil, false
 }
 
+// threadUnder returns the thread of a root at the process's place in the engine
+// that the rank has no id in, nil if there is none.
+func (t *trace) threadUnder(root uint64, p *identity.Proc) *thread {
+	if root == 0 {
+		return nil
+	}
+	for _, l := range t.threads {
+		if l.merged != nil || l.root != root || l.dp != p.Ranks.DP || l.pp != max(p.Ranks.PP, 0) {
+			continue
+		}
+		if _, taken := localOf(l.locals, p.Ranks.TP); !taken {
+			return l
+		}
+	}
+	return nil
+}
+
+// rootAbove returns the id of the root above a front end's slice, 0 if it is not known.
+func (t *trace) rootAbove(slice uint64) uint64 { return t.up[t.up[slice]] }
+
 // width is how many ranks are to be expected.
 func (l *thread) width() int { return max(len(l.group.Expected()), 1) }
 
@@ -297,6 +348,9 @@ func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
 		l.locals = make([]local, 0, l.width())
 	}
 	l.locals = append(l.locals, local{rank: p.Ranks.TP, id: sp.Parent})
+	if l.done {
+		l.late |= rankBit(p.Ranks.TP)
+	}
 	t.bind(sp.Parent, ref{thread: l})
 	t.anchorTo(l, sp, p)
 	return l
@@ -326,7 +380,12 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 	rank := p.Ranks.TP
 	open, _ := t.openThreads(p.Group, rank)
 	l := t.onlyOpen(p.Group)
+	if open == 0 {
+		l = t.leftAt(p.Group, rank, sp.Start)
+	}
 	switch {
+	case t.behind(p.Group, rank):
+		return nil
 	case !p.Primary() && (open > 1 || l == nil && t.served(p.Group)):
 		return nil
 	case open > 1:
@@ -337,9 +396,30 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 		l = t.newThread(p)
 	}
 	n := t.guessParent(l, sp, rank)
-	n.locals = append(n.locals, local{rank: rank, id: sp.Parent})
-	t.bind(sp.Parent, ref{node: n})
+	t.bindParent(n, rank, sp.Parent)
 	return n
+}
+
+// bindParent notes the id by which a rank's leaves name the node.
+func (t *trace) bindParent(n *node, rank int32, id uint64) {
+	n.locals = append(n.locals, local{rank: rank, id: id})
+	t.bind(id, ref{node: n})
+}
+
+// leftAt returns the only thread that has left whose span of the rank was under
+// way at the time, nil if there is none.
+func (t *trace) leftAt(g *identity.Group, rank int32, at int64) (found *thread) {
+	for _, l := range t.threads {
+		if l.merged != nil || !l.done || l.group.Find() != g.Find() || l.spread.last < at ||
+			!slices.ContainsFunc(l.locals, func(lo local) bool { return lo.rank == rank && lo.start != 0 && lo.start <= at }) {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = l
+	}
+	return found
 }
 
 func (t *trace) onlyOpen(g *identity.Group) *thread {
@@ -428,13 +508,10 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 			a.locals = append(a.locals, lo)
 		}
 	}
-	switch {
-	case a.public == 0:
-		a.public = b.public
-	case b.public != 0 && b.public != a.public:
-		a.named = append(a.named, b.public)
+	if b.out && !a.out {
+		a.public, b.public = b.public, a.public // the one that left stays
 	}
-	a.named = append(a.named, b.named...)
+	a.public, a.named = joinNames(a.public, a.named, b.public, b.named)
 	if a.root == 0 {
 		a.root = b.root
 	}
@@ -460,6 +537,18 @@ func (t *trace) joinThreads(a, b *thread) *thread {
 	return a
 }
 
+// joinNames joins the ids by which released spans name two things that are one:
+// the first's public id stays.
+func joinNames(public uint64, named []uint64, other uint64, others []uint64) (uint64, []uint64) {
+	switch {
+	case public == 0:
+		public = other
+	case other != 0 && other != public:
+		named = append(named, other)
+	}
+	return public, append(named, others...)
+}
+
 // finish settles a thread of which a part has left: what slices it still holds
 // leave after their wait.
 func (t *trace) finish(l *thread) {
@@ -481,11 +570,8 @@ func (t *trace) finish(l *thread) {
 // rootOf returns the id of the root that the thread's request has, 0 if it is
 // not known.
 func (t *trace) rootOf(l *thread) uint64 {
-	if l.root != 0 || l.anchor == 0 {
+	if l.root != 0 {
 		return l.root
 	}
-	if process := t.up[l.anchor]; process != 0 {
-		return t.up[process]
-	}
-	return 0
+	return t.rootAbove(l.anchor)
 }
