@@ -26,6 +26,9 @@ const (
 	KVSent MessageKind = "kv_sent"
 	// Failed (either way): the room is given up.
 	Failed MessageKind = "failed"
+	// Released (prefill to decode, after Failed): nothing writes to the room's memory
+	// any more.
+	Released MessageKind = "released"
 )
 
 // Message is about one room. It is one JSON line over TCP.

@@ -58,5 +58,8 @@ type Prefix struct {
 	Node any
 }
 
+// Total is the prefix's length.
+func (p *Prefix) Total() int { return p.Device + p.Host + p.Storage }
+
 // Holding is what one request holds; only the memory looks inside.
 type Holding any

@@ -130,6 +130,9 @@ func (d *Drafter) Verify(limit int) int {
 	return max(1, min(accepted+1, limit))
 }
 
+// CapLength is 0: only DSpark caps its verify window.
+func (d *Drafter) CapLength() float64 { return 0 }
+
 // TakeWindow returns the window's book and begins the next.
 func (d *Drafter) TakeWindow() Book {
 	b := d.Window
