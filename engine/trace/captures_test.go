@@ -85,7 +85,7 @@ func sameSpan(t *testing.T, want, got ptrace.Span) {
 	switch {
 	case sglang.KindOf(want) == sglang.KindThread || text(want.Attributes(), sglang.AttrModule) == sglang.ModuleMooncake:
 		near(t, want.StartTimestamp(), got.StartTimestamp(), 10*time.Millisecond, what+" start")
-		near(t, want.EndTimestamp(), got.EndTimestamp(), map[bool]time.Duration{false: 150 * time.Microsecond, true: 150 * time.Millisecond}[closed], what+" end")
+		near(t, want.EndTimestamp(), got.EndTimestamp(), map[bool]time.Duration{false: 150 * time.Microsecond, true: 10 * time.Millisecond}[closed], what+" end")
 	default:
 		near(t, want.StartTimestamp(), got.StartTimestamp(), 1, what+" start")
 		near(t, want.EndTimestamp(), got.EndTimestamp(), 50*time.Microsecond, what+" end")

@@ -273,11 +273,11 @@ func (p *replay) thread(g *group, h ptrace.Span, children map[pcommon.SpanID][]p
 	}
 }
 
-// end ends a scheduler's thread; an automatic end comes some time after its cause.
+// end ends a scheduler's thread.
 func (p *replay) end(g *group, where *ledger.Place, h ptrace.Span) {
 	if text(h.Attributes(), sglang.AttrAbortReason) == sglang.AutoClosedReason {
-		p.at(g.root.EndTimestamp(), ranksThread, func() {
-			g.tracer.EndThread(g.req, where, p.reading(g.root.EndTimestamp()), true)
+		p.at(h.EndTimestamp(), ranksThread, func() {
+			g.tracer.EndThread(g.req, where, p.reading(h.EndTimestamp()), true)
 		})
 		return
 	}

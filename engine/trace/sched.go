@@ -168,9 +168,9 @@ func (t *Tracer) EndThread(r *ledger.Request, p *ledger.Place, at ledger.Reading
 			return
 		}
 		if autoClose {
-			// The collection of garbage comes when it comes, on each rank.
-			wait := time.Duration(t.between(20_000, 120_000))
-			t.cfg.Loop.At(at.At+wait, func() { l.finish(l.p.wall(at.At+wait), autoClosed) })
+			// Each rank collects its garbage when it comes to it.
+			end := at.At + time.Duration(t.between(0, 10_000))
+			t.cfg.Loop.At(end, func() { l.finish(l.p.wall(end), autoClosed) })
 			return
 		}
 		l.finish(l.p.wall(at.At)+t.between(1, 40), fail)
