@@ -113,6 +113,14 @@ func (p *Page) StopRank(dpRank, ppRank, tpRank int) {
 	}
 }
 
+// SlowRank makes all durations of a running scheduler process longer by a factor
+// (a straggler); 1 ends that.
+func (p *Page) SlowRank(dpRank, ppRank, tpRank int, factor float64) {
+	if r := p.ranks[rankID{dpRank, ppRank, tpRank}]; r != nil {
+		r.slow = factor
+	}
+}
+
 // Scheduler is the book of the schedulers at a place: one for each place, as it
 // stands for their processes.
 func (p *Page) Scheduler(place ledger.Place) ledger.SchedulerCollector {

@@ -27,19 +27,25 @@ type rank struct {
 	scheduling bool
 	// observed counts its durations.
 	observed uint64
+	// slow stretches them.
+	slow float64
 }
 
 // measured is a duration of the group as this rank measures it.
 func (r *rank) measured(t RankTime, d time.Duration) time.Duration {
 	r.observed++
-	return max(0, t(r.place, r.tp, r.observed, d))
+	d = t(r.place, r.tp, r.observed, d)
+	if r.slow != 1 {
+		d = time.Duration(float64(d) * r.slow)
+	}
+	return max(0, d)
 }
 
 // startRanks starts the processes of a place.
 func (p *Page) startRanks(place *ledger.Place) []*rank {
 	rs := make([]*rank, len(place.TPRanks))
 	for i, tp := range place.TPRanks {
-		rs[i] = &rank{place: place, tp: tp, attnTP: i, pid: p.takePID()}
+		rs[i] = &rank{place: place, tp: tp, attnTP: i, pid: p.takePID(), slow: 1}
 		p.ranks[rankID{place.DPRank, place.PPRank, tp}] = rs[i]
 	}
 	return rs
@@ -126,8 +132,8 @@ func jitter(spread time.Duration, seed uint64) RankTime {
 		return func(_ *ledger.Place, _ int, _ uint64, d time.Duration) time.Duration { return d }
 	}
 	return func(p *ledger.Place, tpRank int, n uint64, d time.Duration) time.Duration {
-		src := rand.NewPCG(seed^uint64(tpRank+1)<<32^uint64(p.PPRank)<<48, n)
-		late := func() time.Duration { return time.Duration(src.Uint64() % uint64(spread)) }
-		return d + late() - late()
+		var src rand.PCG
+		src.Seed(seed^uint64(tpRank+1)<<32^uint64(p.PPRank)<<48, n)
+		return d + time.Duration(src.Uint64()%uint64(spread)) - time.Duration(src.Uint64()%uint64(spread))
 	}
 }

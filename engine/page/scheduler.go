@@ -283,7 +283,5 @@ func (s *scheduler) WeightsUpdated(source string, d time.Duration) {
 
 // Balancedness implements [ledger.SchedulerCollector].
 func (s *scheduler) Balancedness(mode string, v float64) {
-	if len(s.balancedness.role.emitters) > 0 {
-		observe(s.balancedness.with(mode), v, 1)
-	}
+	observe(s.balancedness.with(mode), v, 1)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
@@ -117,8 +118,12 @@ func (t *tokenizer) overflow() *tokenizerSet {
 	return set
 }
 
-// Finished implements [ledger.TokenizerCollector].
+// Finished implements [ledger.TokenizerCollector]. The engine's own probes are in
+// no book of the tokenizer's.
 func (t *tokenizer) Finished(r *ledger.Request) {
+	if r.Kind == ledger.KindHealth {
+		return
+	}
 	s := t.of(r)
 	streaming, prompt, output := streaming(r), float64(len(r.Prompt)), float64(len(r.Output))
 	add(s.prompt.with(streaming), prompt)
@@ -135,7 +140,7 @@ func (t *tokenizer) Finished(r *ledger.Request) {
 	observe(s.promptTokens.with(), prompt, 1)
 	observe(s.uncachedTokens.with(), prompt-float64(r.Cached.Total()), 1)
 	observe(s.generationTokens.with(), output, 1)
-	if d, ok := timePerOutputToken(r); ok {
+	if d, ok := timePerOutputToken(r); ok && t.generates(r) {
 		observe(s.perToken.with(streaming), d.Seconds(), 1)
 	}
 }
@@ -157,31 +162,45 @@ func addPositive(v *vec[Counter], value string, n int) {
 	}
 }
 
-// timePerOutputToken is that of requests that ended by themselves, with more than
-// one token, and took time for them.
+// timePerOutputToken is that of a request with more than one token that took time
+// for them.
 func timePerOutputToken(r *ledger.Request) (time.Duration, bool) {
 	n := len(r.Output)
 	d := ledger.Between(r.Front.FirstToken, r.Front.Finished)
-	if n <= 1 || d <= 0 || (r.Finish != ledger.FinishStop && r.Finish != ledger.FinishLength) {
+	if n <= 1 || d <= 0 {
 		return 0, false
 	}
 	return d / time.Duration(n-1), true
 }
 
+// generates tells whether the times of a request's tokens count: a prefill half
+// and an embedding have none, and an abort's say nothing.
+func (t *tokenizer) generates(r *ledger.Request) bool {
+	return t.page.args.DisaggregationMode != args.Prefill && r.Finish != ledger.FinishAbort &&
+		r.Kind != ledger.KindEmbedding && r.Kind != ledger.KindHealth
+}
+
 // FirstToken implements [ledger.TokenizerCollector].
 func (t *tokenizer) FirstToken(r *ledger.Request, ttft time.Duration) {
+	if !t.generates(r) {
+		return
+	}
 	observe(t.of(r).firstToken.with(streaming(r)), ttft.Seconds(), 1)
 }
 
 // InterToken implements [ledger.TokenizerCollector].
 func (t *tokenizer) InterToken(r *ledger.Request, interval time.Duration, tokens int) {
-	if tokens > 0 {
+	if tokens > 0 && t.generates(r) {
 		observe(t.of(r).interToken.with(), interval.Seconds()/float64(tokens), tokens)
 	}
 }
 
 // Aborted implements [ledger.TokenizerCollector].
-func (t *tokenizer) Aborted(r *ledger.Request) { add(t.of(r).aborted.with(), 1) }
+func (t *tokenizer) Aborted(r *ledger.Request) {
+	if r.Kind != ledger.KindHealth {
+		add(t.of(r).aborted.with(), 1)
+	}
+}
 
 // LoadsQueried implements [ledger.TokenizerCollector].
 func (t *tokenizer) LoadsQueried(d time.Duration) {

@@ -22,6 +22,8 @@ type emitter struct {
 	rank *rank
 }
 
+func (e *emitter) running() bool { return e.rank == nil || !e.rank.stopped }
+
 // stats tells whether the process writes engine-level series.
 func (p *Page) stats(e *emitter) bool {
 	return e.rank == nil || e.rank.attnTP == 0 || p.args.EnableMetricsForAllSchedulers
@@ -57,7 +59,7 @@ type vec[T any] struct {
 
 func newVec[T any](r *role, name sglang.FamilyName, mk func(Series) T, own ...string) *vec[T] {
 	v := &vec[T]{role: r, family: name.Family(), make: mk, own: own, series: map[[maxOwn]string][]shown[T]{}}
-	if len(own) > 0 {
+	if len(own) > 0 || len(r.emitters) == 0 {
 		return v
 	}
 	for _, l := range v.family.Labels {
@@ -116,7 +118,7 @@ func (v *vec[T]) create(key [maxOwn]string) []shown[T] {
 	out := make([]shown[T], 0, len(v.role.emitters))
 	for i := range v.role.emitters {
 		e := &v.role.emitters[i]
-		if emitters == sglang.EmitRank0Only && !v.role.page.stats(e) {
+		if !e.running() || (emitters == sglang.EmitRank0Only && !v.role.page.stats(e)) {
 			continue
 		}
 		out = append(out, shown[T]{v.make(v.of(e, values)), e.rank})

@@ -278,8 +278,6 @@ const (
 	EngineUnified = "unified"
 	EnginePrefill = "prefill"
 	EngineDecode  = "decode"
-	// EngineDynamic is a scheduler whose PD role can switch.
-	EngineDynamic = "dynamic"
 )
 
 // Values of LabelMode on FamilyRealtimeTokensTotal.
