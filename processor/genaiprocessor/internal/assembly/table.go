@@ -4,6 +4,7 @@
 package assembly
 
 import (
+	"slices"
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -146,6 +147,10 @@ func (t *Table) forget(tr *Trace) {
 	if t.last == tr {
 		t.last = nil
 	}
+	t.delist(tr)
+}
+
+func (t *Table) delist(tr *Trace) {
 	if tr.older != nil {
 		tr.older.newer = tr.newer
 	} else {
@@ -159,14 +164,23 @@ func (t *Table) forget(tr *Trace) {
 	tr.older, tr.newer = nil, nil
 }
 
+// enlist keeps the list in order: almost always the trace is the newest.
 func (t *Table) enlist(tr *Trace) {
-	tr.older = t.newest
-	if t.newest != nil {
-		t.newest.newer = tr
+	older := t.newest
+	for older != nil && older.created.After(tr.created) {
+		older = older.older
+	}
+	tr.older, tr.newer = older, t.oldest
+	if older != nil {
+		tr.newer, older.newer = older.newer, tr
 	} else {
 		t.oldest = tr
 	}
-	t.newest = tr
+	if tr.newer != nil {
+		tr.newer.older = tr
+	} else {
+		t.newest = tr
+	}
 }
 
 // Apply records a span.
@@ -179,6 +193,7 @@ func (t *Table) Apply(r *Record, now time.Time) Outcome {
 		return o
 	}
 	tr := t.trace(r.Trace, now)
+	tr.clock = clockOf(now)
 	before := tr.bytes
 	if r.Engine != "" {
 		tr.engine = r.Engine
@@ -343,8 +358,40 @@ func (t *Table) Expire(now time.Time, take func(Left)) {
 		}
 	}
 	for tr := t.oldest; tr != nil && tr.pins == 0 && now.Sub(tr.created) >= t.limits.MaxAge; tr = t.oldest {
-		t.dissolve(tr, WhyMaxAge, now, take)
+		t.age(tr, now, take)
 	}
+}
+
+// age lets go of the requests of a trace that have got too old. Where callers put
+// many into one trace, the others stay, and those whose roots wait leave with them.
+func (t *Table) age(tr *Trace, now time.Time, take func(Left)) {
+	tr.epoch++
+	var old []int32
+	oldest := now
+	for i := range tr.all() {
+		request := tr.connected(i)
+		since, waits := tr.since(request, now)
+		switch {
+		case len(request) == 0 || waits:
+		case now.Sub(since) >= t.limits.MaxAge:
+			old = append(old, request...)
+		case since.Before(oldest):
+			oldest = since
+		}
+	}
+	if len(old) == tr.live || !tr.id.External() {
+		t.dissolve(tr, WhyMaxAge, now, take)
+		return
+	}
+	if len(old) > 0 {
+		before := tr.bytes
+		take(Left{Why: WhyMaxAge, Folded: tr.unwritten(slices.Values(old))})
+		tr.remove(old)
+		t.bytes += tr.bytes - before
+	}
+	t.delist(tr)
+	tr.created = oldest
+	t.enlist(tr)
 }
 
 func (t *Table) fire(tr *Trace, due timer, now time.Time, take func(Left)) {
@@ -401,13 +448,7 @@ func (t *Table) dissolve(tr *Trace, why Why, now time.Time, take func(Left)) {
 	if tr.gone {
 		return
 	}
-	var rest []FoldedSteps
-	for i := range tr.all() {
-		if x := tr.nodes[i].x; x != nil && !x.left && (x.payload != nil || x.folded) {
-			rest = append(rest, FoldedSteps{DecodeForward: x.payload, Sum: x.sum, Primary: true})
-		}
-	}
-	take(Left{Why: why, Folded: rest})
+	take(Left{Why: why, Folded: tr.unwritten(tr.all())})
 	t.forget(tr)
 }
 
@@ -433,26 +474,34 @@ func (t *Table) Open(now time.Time, see func(engine string, requests int, since 
 		if now.Sub(tr.created) > frontEndAge && !tr.atScheduler() {
 			continue
 		}
-		if n := tr.open(); n > 0 {
-			see(tr.engine, n, tr.created)
+		if n, since := tr.open(now); n > 0 {
+			see(tr.engine, n, since)
 		}
 	}
 }
 
-func (t *Trace) open() int {
-	requests, closed := 0, 0
+// open is the number of requests that are open, and since when the oldest is.
+func (t *Trace) open(now time.Time) (open int, since time.Time) {
+	requests, since := 0, now
 	for i := range t.all() {
-		if n := &t.nodes[i]; !n.seen && t.isRootPlace(n) {
-			requests++
-			if n.x != nil && n.x.left {
-				closed++
-			}
+		n := &t.nodes[i]
+		if n.seen || !t.isRootPlace(n) {
+			continue
+		}
+		requests++
+		if n.x != nil && n.x.left {
+			continue
+		}
+		open++
+		since = earlier(since, t.bornAt(i, now))
+		for c := n.kids; c != 0; c = t.nodes[c].sibling {
+			since = earlier(since, t.bornAt(c, now))
 		}
 	}
 	if requests == 0 && len(t.roots) == 0 && t.live > 0 {
-		return 1
+		return 1, t.created
 	}
-	return requests - closed
+	return open, since
 }
 
 func (t *Trace) atScheduler() bool {

@@ -19,10 +19,12 @@ type node struct {
 	kids, sibling       int32
 	linkers, nextLinker int32
 	mark                uint32
-	kind                sglang.SpanKind
-	stage               sglang.Stage
-	seen                bool
-	x                   *extra
+	// born is Trace.clock when the span was first heard of.
+	born  uint32
+	kind  sglang.SpanKind
+	stage sglang.Stage
+	seen  bool
+	x     *extra
 }
 
 // extra is what few nodes have.
@@ -73,7 +75,10 @@ type Trace struct {
 	roots, touched []int32
 	// applied counts the records taken in.
 	applied int
+	// created is when its oldest request was first heard of, clock the time of the
+	// record at hand, in milliseconds; it wraps.
 	created time.Time
+	clock   uint32
 	// pins are batches on their way to the next consumer that will add to it.
 	pins int
 	gone bool
@@ -148,7 +153,7 @@ func (t *Trace) ensure(id uint64) int32 {
 		t.nodes = append(t.nodes, node{})
 		t.bytes += nodeBytes // stays with the trace
 	}
-	t.nodes[i] = node{id: id}
+	t.nodes[i] = node{id: id, born: t.clock}
 	t.live++
 	if t.index != nil {
 		t.index[id] = i
