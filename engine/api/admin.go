@@ -14,6 +14,13 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 		(*fault).ServeHTTP(w, r)
 		return
 	}
+	if wait := time.Duration(s.pageWait.Load()); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-r.Context().Done():
+			return
+		}
+	}
 	// What the middleware posted before this is on the page.
 	if s.do(r.Context(), func() {}) {
 		s.Metrics.ServeHTTP(w, r)
@@ -27,7 +34,7 @@ func (s *Service) health(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := make(chan bool, 1)
-	s.Loop.Post(func() { s.Front.Health(func(ok bool) { answer <- ok }) })
+	s.Loop.Post(func() { s.Front().Health(func(ok bool) { answer <- ok }) })
 	select {
 	case ok := <-answer:
 		if ok {
@@ -171,10 +178,10 @@ func (s *Service) abortRequest(w http.ResponseWriter, r *http.Request) {
 	}
 	done := s.do(r.Context(), func() {
 		if b.AbortAll {
-			s.Front.AbortAll()
+			s.Front().AbortAll()
 			return
 		}
-		s.Front.Abort(b.RID)
+		s.Front().Abort(b.RID)
 	})
 	if done {
 		w.WriteHeader(http.StatusOK)

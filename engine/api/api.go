@@ -31,9 +31,10 @@ const maxBody = 32 << 20
 // Engine is what the service needs of the engine behind it. Its functions are
 // called on the loop's goroutine.
 type Engine struct {
-	Args  *args.Args
-	Loop  *clock.Loop
-	Front *front.Front
+	Args *args.Args
+	Loop *clock.Loop
+	// Front is the one that runs: a restarted engine has another.
+	Front func() *front.Front
 	Book  ledger.TokenizerCollector
 	// Metrics is the page; nil without --enable-metrics. It is called on the
 	// request's goroutine.
@@ -58,8 +59,12 @@ type Service struct {
 	mux     *http.ServeMux
 	started time.Time
 	closing atomic.Bool
-	// pageFault, if set, answers in the place of the page (faults).
+	// pageFault, if set, answers in the place of the page, and pageWait is how long
+	// the page takes, in ns (faults).
 	pageFault atomic.Pointer[http.Handler]
+	pageWait  atomic.Int64
+	// down: connections are closed without an answer (a crash).
+	down atomic.Bool
 }
 
 // New makes a service.
@@ -103,15 +108,24 @@ func (s *Service) FaultPage(h http.Handler) {
 	s.pageFault.Store(&h)
 }
 
+// SlowPage lets the metrics page wait before it answers; 0 heals.
+func (s *Service) SlowPage(d time.Duration) { s.pageWait.Store(int64(d)) }
+
+// SetDown closes connections without an answer, as if nobody listened.
+func (s *Service) SetDown(down bool) { s.down.Store(down) }
+
 // ServeHTTP implements [http.Handler].
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.down.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	if !s.allowed(r) {
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return
 	}
 	handler, pattern := s.mux.Handler(r)
 	book := &booked{ResponseWriter: w, loop: s.Loop}
-	book.begin(s.Front.Door, template(pattern, r), r.Method, r.Header.Get(headerRoutingKey))
+	book.begin(func() *front.Door { return s.Front().Door }, template(pattern, r), r.Method, r.Header.Get(headerRoutingKey))
 	defer book.end(r.Context())
 	switch {
 	case pattern != "":
@@ -175,8 +189,9 @@ type booked struct {
 	begun bool
 }
 
-func (b *booked) begin(door *front.Door, endpoint, method, key string) {
-	b.loop.Post(func() { b.visit = door.Open(endpoint, method, key) })
+// begin asks for the door on the loop.
+func (b *booked) begin(door func() *front.Door, endpoint, method, key string) {
+	b.loop.Post(func() { b.visit = door().Open(endpoint, method, key) })
 }
 
 // WriteHeader implements [http.ResponseWriter].

@@ -121,11 +121,11 @@ func (s *Service) submit(ctx context.Context, requests ...*ledger.Request) (*pip
 func (s *Service) submitAll(p *pipe, requests []*ledger.Request) error {
 	for _, r := range requests {
 		if r.ID == "" {
-			r.ID = s.Front.NewID()
+			r.ID = s.Front().NewID()
 		}
 		first := p.left
 		p.left += r.N
-		cancel, err := s.Front.Submit(r, func(o front.Output) {
+		cancel, err := s.Front().Submit(r, func(o front.Output) {
 			o.Index += first
 			p.put(o)
 		})

@@ -9,6 +9,7 @@ package front // import "github.com/otelcol-sglang/otelcol-sglang/engine/front"
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -63,6 +64,8 @@ type Options struct {
 	// Door books what comes in by HTTP.
 	Door  *Door
 	Costs Costs
+	// Seed decides ids.
+	Seed uint64
 }
 
 // Output is what a client gets at one time. On the loop's goroutine.
@@ -132,7 +135,7 @@ func New(o Options) *Front {
 		o.Costs = DefaultCosts()
 	}
 	return &Front{
-		Options: o, rng: rand.New(rand.NewPCG(o.Args.Seed, 0xf407)),
+		Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0xf407)),
 		live: map[string]*reply{}, slow: 1, heard: ledger.Unset,
 	}
 }
@@ -288,15 +291,13 @@ func (f *Front) Abort(id string) {
 
 // AbortAll aborts whatever lives.
 func (f *Front) AbortAll() {
-	ids := make([]string, 0, len(f.live))
-	for id := range f.live {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids) // one run is as the next
-	for _, id := range ids {
+	for _, id := range f.liveIDs() {
 		f.Abort(id)
 	}
 }
+
+// liveIDs are in an order that is the same in each run.
+func (f *Front) liveIDs() []string { return slices.Sorted(maps.Keys(f.live)) }
 
 // Output is called by a scheduler after each step in which r got tokens or ended.
 func (f *Front) Output(r *ledger.Request) {
@@ -428,3 +429,19 @@ func (f *Front) count(it *item, at time.Duration) {
 		f.Book.Finished(r)
 	}
 }
+
+// Crash drops every request: roots never end, and clients lose their connection.
+func (f *Front) Crash() {
+	for _, id := range f.liveIDs() {
+		rep := f.live[id]
+		delete(f.live, id)
+		r := rep.request
+		r.Reply = nil
+		r.Finish, r.AbortStatus, r.AbortMessage = ledger.FinishAbort, StatusGone, "connection closed"
+		f.Tracer.Forget(r)
+		rep.client(Output{Request: r, Index: rep.index, Total: rep.got, Done: true, At: f.Loop.Now()})
+	}
+}
+
+// StatusGone is the "status" of a request whose engine crashed: there was no answer.
+const StatusGone = 599

@@ -47,7 +47,7 @@ var _ Target = (*Remote)(nil)
 // NewRemote returns a target whose requests end when ctx does.
 func NewRemote(ctx context.Context, loop *clock.Loop, url string) *Remote {
 	return &Remote{
-		Loop: loop, URL: strings.TrimRight(url, "/"), ctx: ctx, begun: time.Now(),
+		Loop: loop, URL: strings.TrimRight(url, "/"), ctx: ctx, begun: loop.Wall(0),
 		Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}},
 	}
 }

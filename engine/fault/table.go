@@ -1,0 +1,280 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault // import "github.com/otelcol-sglang/otelcol-sglang/engine/fault"
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/trace"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
+
+var faults = []Fault{
+	{
+		Name: "slow-rank", About: "one GPU is slow: all wait for it at each step, and its spans end last",
+		Defaults: map[string]string{"rank": "1", "factor": "1.5", "delay": "4ms"}, prepare: slowRank,
+	},
+	{
+		Name: "exporter-overload", About: "one rank's span exporter can't keep up: its queue fills, and spans of that rank alone are lost",
+		Defaults: map[string]string{"rank": "1", "time": "5s"}, prepare: exporterOverload,
+	},
+	{
+		Name: "kv-pressure", About: "a share of the KV pool is taken: requests queue, then lose their KV and start again",
+		Defaults: map[string]string{"share": "0.9"}, prepare: kvPressure,
+	},
+	{
+		Name: "cache-drift", About: "the device's part of the cache gets small: hits come from host memory and storage, and cost time (needs --enable-hierarchical-cache)",
+		Defaults: map[string]string{"share": "0.8"}, prepare: cacheDrift,
+	},
+	{
+		Name: "dp-skew-routing", About: "the router sends a share of all requests to one DP rank: its queue is long, others idle",
+		Defaults: map[string]string{"rank": "0", "share": "0.8"}, prepare: skewRouting,
+	},
+	{
+		Name: "dp-skew-length", About: "DP ranks get as many requests, but one gets the long prompts: attention waits for it",
+		prepare: skewLength,
+	},
+	{
+		Name: "worse-drafts", About: "speculation's drafts are accepted less often: decode is slower per token at the same step time",
+		Defaults: map[string]string{"quality": "0.3"}, prepare: worseDrafts,
+	},
+	{
+		Name: "scheduler-stall", About: "each round of the scheduler's loop takes longer on the CPU: the GPUs wait",
+		Defaults: map[string]string{"time": "20ms"}, prepare: schedulerStall,
+	},
+	{
+		Name: "frontend-flood", About: "bursts of status requests keep the front end busy: first tokens reach clients late though the scheduler had them",
+		Defaults: map[string]string{"burst": "400", "every": "500ms", "cost": "600us"}, prepare: frontendFlood,
+	},
+	{
+		Name: "slow-transfer", About: "KV transfers from prefill to decode are slow, and a share fails (prefill engine)",
+		Defaults: map[string]string{"factor": "20", "fail": "0"}, prepare: slowTransfer,
+	},
+	{
+		Name: "no-scheduler-spans", About: "scheduler spans are missing under a share of the roots, as with several tokenizer workers",
+		Defaults: map[string]string{"share": "0.75"}, prepare: noSchedulerSpans,
+	},
+	{
+		Name: "dead-rank", About: "one rank's process reports nothing any more: no spans, and its gauges keep their last values",
+		Defaults: map[string]string{"rank": "1"}, prepare: deadRank,
+	},
+	{
+		Name: "stuck", About: "the schedulers take no batch: nothing runs while the queue grows",
+		prepare: stuck,
+	},
+	{
+		Name: "restart", About: "the engine crashes and comes back: requests are lost, all counters begin again",
+		Defaults: map[string]string{"down": "5s"}, prepare: restart,
+	},
+	{
+		Name: "clock-skew", About: "one rank's wall clock is off",
+		Defaults: map[string]string{"rank": "1", "offset": "-250ms"}, prepare: clockSkew,
+	},
+	{Name: "page-500", About: "the metrics page answers 500", prepare: pageFault(pageError)},
+	{Name: "page-307", About: "the metrics page answers 307 to /metrics/", prepare: pageFault(pageRedirect)},
+	{Name: "page-empty", About: "the metrics page answers 200 with nothing", prepare: pageFault(pageEmpty)},
+	{
+		Name: "page-slow", About: "the metrics page takes long",
+		Defaults: map[string]string{"time": "15s"}, prepare: pageSlow,
+	},
+}
+
+// rank is an argument that names a global TP rank.
+func (v *values) rank(p *Parts) int { return v.whole("rank", 0, p.Args.TPSize-1) }
+
+var (
+	errNoTrace = errors.New("the engine must have enable-trace")
+	errNoDP    = errors.New("the engine must have dp-size above 1")
+	errNoTiers = errors.New("the engine must have enable-hierarchical-cache")
+	errNoSpec  = errors.New("the engine must have a speculative-algorithm")
+	errNoPD    = errors.New("the engine must have disaggregation-mode prefill")
+)
+
+// condition puts all schedulers of a TP rank into a condition.
+func condition(p *Parts, rank int, c trace.Condition) {
+	if p.Tracer != nil {
+		p.Tracer.Set(func(id trace.Process) bool {
+			return id.Kind == sglang.ProcessScheduler && id.TP == int32(rank)
+		}, c)
+	}
+}
+
+func slowRank(p *Parts, v *values) (on, off func(), err error) {
+	rank, factor, delay := v.rank(p), v.float("factor", 1, 100), v.duration("delay")
+	set := func(factor float64, delay time.Duration) {
+		for _, m := range p.Models {
+			m.SetSlow(rank, factor)
+		}
+		condition(p, rank, trace.Condition{Delay: delay})
+	}
+	return func() { set(factor, delay) }, func() { set(1, 0) }, nil
+}
+
+// afflict is a fault that is nothing but a condition of one rank.
+func afflict(p *Parts, v *values, c trace.Condition) (on, off func(), err error) {
+	if p.Tracer == nil {
+		return nil, nil, errNoTrace
+	}
+	rank := v.rank(p)
+	return func() { condition(p, rank, c) }, func() { condition(p, rank, trace.Condition{}) }, nil
+}
+
+func exporterOverload(p *Parts, v *values) (on, off func(), err error) {
+	return afflict(p, v, trace.Condition{ExportTime: v.duration("time")})
+}
+
+func clockSkew(p *Parts, v *values) (on, off func(), err error) {
+	return afflict(p, v, trace.Condition{Delay: v.duration("offset")})
+}
+
+func kvPressure(p *Parts, v *values) (on, off func(), err error) {
+	share := v.float("share", 0, 1)
+	set := func(share float64) {
+		for i, s := range p.Schedulers {
+			full, _, _ := p.Memories[i].Books()
+			s.SetPressure(int(share * float64(full.Capacity)))
+		}
+	}
+	return func() { set(share) }, func() { set(0) }, nil
+}
+
+func cacheDrift(p *Parts, v *values) (on, off func(), err error) {
+	if !p.Args.EnableHierarchicalCache {
+		return nil, nil, errNoTiers
+	}
+	return kvPressure(p, v)
+}
+
+func skewRouting(p *Parts, v *values) (on, off func(), err error) {
+	if p.Controller == nil {
+		return nil, nil, errNoDP
+	}
+	rank, share := v.whole("rank", 0, p.Args.DPSize-1), v.float("share", 0, 1)
+	return func() { p.Controller.SetSkew(rank, share) }, func() { p.Controller.SetSkew(0, 0) }, nil
+}
+
+func skewLength(p *Parts, _ *values) (on, off func(), err error) {
+	if p.Controller == nil {
+		return nil, nil, errNoDP
+	}
+	return func() { p.ByLength(true) }, func() { p.ByLength(false) }, nil
+}
+
+func worseDrafts(p *Parts, v *values) (on, off func(), err error) {
+	if !p.Args.Speculative() {
+		return nil, nil, errNoSpec
+	}
+	quality := v.float("quality", 0, 1)
+	set := func(q float64) {
+		for _, d := range p.Drafters {
+			d.SetQuality(q)
+		}
+	}
+	return func() { set(quality) }, func() { set(1) }, nil
+}
+
+func schedulerStall(p *Parts, v *values) (on, off func(), err error) {
+	d := v.duration("time")
+	set := func(d time.Duration) {
+		for _, s := range p.Schedulers {
+			s.SetStall(d)
+		}
+	}
+	return func() { set(d) }, func() { set(0) }, nil
+}
+
+func stuck(p *Parts, _ *values) (on, off func(), err error) {
+	set := func(paused bool) {
+		for _, s := range p.Schedulers {
+			s.SetPaused(paused)
+		}
+	}
+	return func() { set(true) }, func() { set(false) }, nil
+}
+
+// floodEndpoint is what a router that polls too often asks for.
+const floodEndpoint = "/v1/loads"
+
+func frontendFlood(p *Parts, v *values) (on, off func(), err error) {
+	burst, every, cost := v.whole("burst", 1, 1e5), v.duration("every"), v.duration("cost")
+	if every <= 0 {
+		v.wrong("every", "above 0")
+	}
+	running := true
+	var come func()
+	come = func() {
+		if !running {
+			return
+		}
+		for range burst {
+			visit := p.Front.Door.Open(floodEndpoint, http.MethodGet, "")
+			p.Front.Occupy(cost, func() { visit.Answered(http.StatusOK) })
+		}
+		p.Loop.After(every, come)
+	}
+	return come, func() { running = false }, nil
+}
+
+func slowTransfer(p *Parts, v *values) (on, off func(), err error) {
+	if p.Args.DisaggregationMode != args.Prefill {
+		return nil, nil, errNoPD
+	}
+	factor, fail := v.float("factor", 1, 1e6), v.float("fail", 0, 1)
+	set := func(factor, fail float64) {
+		for _, s := range p.Schedulers {
+			s.SetTransfer(factor, fail)
+		}
+	}
+	return func() { set(factor, fail) }, func() { set(1, 0) }, nil
+}
+
+func noSchedulerSpans(p *Parts, v *values) (on, off func(), err error) {
+	if p.Tracer == nil {
+		return nil, nil, errNoTrace
+	}
+	share := v.float("share", 0, 1)
+	return func() { p.Hide(share) }, func() { p.Hide(0) }, nil
+}
+
+func deadRank(p *Parts, v *values) (on, off func(), err error) {
+	rank := v.rank(p)
+	on = func() {
+		condition(p, rank, trace.Condition{Silent: true})
+		for _, s := range p.Schedulers {
+			for _, place := range s.Places {
+				p.Page.StopRank(place.DPRank, place.PPRank, rank)
+			}
+		}
+	}
+	return on, func() { condition(p, rank, trace.Condition{}) }, nil
+}
+
+func restart(p *Parts, v *values) (on, off func(), err error) {
+	down := v.duration("down")
+	return func() { p.Crash(down) }, func() {}, nil
+}
+
+func pageFault(h http.HandlerFunc) func(*Parts, *values) (on, off func(), err error) {
+	return func(p *Parts, _ *values) (on, off func(), err error) {
+		return func() { p.Service.FaultPage(h) }, func() { p.Service.FaultPage(nil) }, nil
+	}
+}
+
+func pageError(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+}
+
+func pageRedirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
+}
+
+func pageEmpty(http.ResponseWriter, *http.Request) {}
+
+func pageSlow(p *Parts, v *values) (on, off func(), err error) {
+	wait := v.duration("time")
+	return func() { p.Service.SlowPage(wait) }, func() { p.Service.SlowPage(0) }, nil
+}
