@@ -118,6 +118,9 @@ func (e *engine) snapshot() *ledger.Snapshot {
 	if e.page.args.EnableHierarchicalCache {
 		s.Host = &ledger.HostPool{Total: 240_000}
 	}
+	if e.page.args.DisaggregationMode == args.Prefill {
+		s.Utilization = -1
+	}
 	if e.lora {
 		s.LoRA = &ledger.LoRASlots{Used: 2, Total: 8}
 	}
