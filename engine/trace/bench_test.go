@@ -47,7 +47,10 @@ func listen(t testing.TB) (endpoint string, s *serve) {
 	ptraceotlp.RegisterGRPCServer(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ln) }()
-	t.Cleanup(func() { server.Stop(); <-done })
+	t.Cleanup(func() {
+		server.Stop()
+		require.NoError(t, <-done)
+	})
 	return ln.Addr().String(), s
 }
 

@@ -40,10 +40,10 @@ func TestCaptures(t *testing.T) {
 			t.Parallel()
 			exports, err := capture.Load(capturesDir, name)
 			require.NoError(t, err)
-			var real, simulated []ptrace.Traces
+			var captured, simulated []ptrace.Traces
 			peers := map[string]bool{}
 			for _, e := range exports {
-				real = append(real, e.Traces)
+				captured = append(captured, e.Traces)
 				peers[e.Peer] = true
 			}
 			senders := map[string]bool{}
@@ -53,14 +53,14 @@ func TestCaptures(t *testing.T) {
 				senders[text(e.Traces.ResourceSpans().At(0).Resource().Attributes(), sglang.AttrServiceInstanceID)] = true
 				assert.LessOrEqual(t, e.Traces.SpanCount(), sglang.ExportBatchSpans)
 			}
-			sameTrees(t, spanshape.Trees(real...), spanshape.Trees(simulated...))
-			assert.Empty(t, spanshape.Missing(spanshape.Kinds(real...), spanshape.Kinds(simulated...)))
+			sameTrees(t, spanshape.Trees(captured...), spanshape.Trees(simulated...))
+			assert.Empty(t, spanshape.Missing(spanshape.Kinds(captured...), spanshape.Kinds(simulated...)))
 			want := len(peers)
 			if p, other := processes[name]; other {
 				want = p.n
 			}
 			assert.Len(t, senders, want, "processes")
-			sameResources(t, real, simulated)
+			sameResources(t, captured, simulated)
 		})
 	}
 }

@@ -57,19 +57,23 @@ type exporter struct {
 	// where time stands still while the sink works.
 	work chan []span
 	done sync.WaitGroup
+	// ctx ends the request under way.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	exported, failed, dropped, silenced, requests atomic.Uint64
 	lastError                                     atomic.Pointer[error]
 }
 
 func (e *exporter) start() {
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.loop.Virtual() {
 		return
 	}
 	e.work = make(chan []span, 1)
 	e.done.Go(func() {
 		for batch := range e.work {
-			e.send(context.Background(), batch)
+			e.send(e.ctx, batch)
 			e.loop.Post(e.sent)
 		}
 	})
@@ -130,7 +134,7 @@ func (e *exporter) export() {
 			e.work <- e.batch
 			return
 		}
-		e.send(context.Background(), e.batch)
+		e.send(e.ctx, e.batch)
 		if e.cost > 0 {
 			e.loop.After(e.cost, e.export)
 			return
@@ -182,12 +186,14 @@ func (e *exporter) traces(batch []span) ptrace.Traces {
 	return td
 }
 
-// shutdown sends what is queued, unless ctx ends first. The loop has stopped.
+// shutdown sends what is queued, unless ctx ends first. The loop stands still.
 func (e *exporter) shutdown(ctx context.Context) error {
 	if e.closed {
 		return nil
 	}
 	e.closed = true
+	defer e.cancel()
+	defer context.AfterFunc(ctx, e.cancel)()
 	if e.work != nil {
 		close(e.work)
 		e.done.Wait()

@@ -300,3 +300,29 @@ func TestOTLP(t *testing.T) {
 	_, err = NewOTLP(ProtocolHTTP, "localhost:4318")
 	require.ErrorContains(t, err, "must be a URL")
 }
+
+// TestCrash: a shutdown that has no time does not wait for the request under way.
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := Scheduler(0, 0, -1)
+		sink := &stuck{spans: map[Process]int{}, hold: map[Process]chan struct{}{one: make(chan struct{})}}
+		loop := clock.NewReal(1)
+		tr, err := New(Config{Loop: loop, Sink: sink, Level: 3})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		loop.At(0, func() { story(tr, newRequest("a"), alone, 0, 95) })
+		loop.At(time.Second, func() {
+			gone, cancel := context.WithCancel(context.Background())
+			cancel()
+			began := time.Now()
+			require.NoError(t, tr.Shutdown(gone))
+			assert.Equal(t, began, time.Now())
+		})
+		require.NoError(t, loop.Run(ctx))
+		s := tr.Stats()[one]
+		assert.Zero(t, s.Exported)
+		assert.EqualValues(t, 100, s.Failed+s.Dropped)
+		require.ErrorIs(t, s.LastError, context.Canceled)
+	})
+}

@@ -144,17 +144,27 @@ func TestRootAttributes(t *testing.T) {
 			sglang.AttrTemperature: int64(1), sglang.AttrTopP: 0.5, sglang.AttrTopK: int64(7), sglang.AttrN: int64(2),
 			sglang.AttrMaxTokens: int64(9),
 		}}},
-		"1 is no integer by itself": {func(r *ledger.Request) { r.Temperature = &one },
-			[]map[string]any{latencies, usage, {sglang.AttrTemperature: 1.0}}},
+		"1 is no integer by itself": {
+			func(r *ledger.Request) { r.Temperature = &one },
+			[]map[string]any{latencies, usage, {sglang.AttrTemperature: 1.0}},
+		},
 		"0 is left out": {func(r *ledger.Request) { r.Temperature, r.TopP = &zero, &zero }, []map[string]any{latencies, usage}},
-		"embedding": {func(r *ledger.Request) { r.Kind = ledger.KindEmbedding },
-			[]map[string]any{latencies, without(usage, sglang.AttrCompletionTokens)}},
-		"room": {func(r *ledger.Request) { r.BootstrapRoom = 0xc343604096dddad },
-			[]map[string]any{latencies, usage, {sglang.AttrBootstrapRoom: "0xc343604096dddad"}}},
-		"aborted while running": {func(r *ledger.Request) { r.Finish = ledger.FinishAbort },
-			[]map[string]any{latencies, usage, {sglang.AttrFinishReasons: `["abort"]`}}},
-		"aborted in a queue": {func(r *ledger.Request) { r.Finish, r.Front.FirstToken = ledger.FinishAbort, ledger.Unset },
-			[]map[string]any{without(latencies, sglang.AttrLatencyTTFT, sglang.AttrLatencyInDecode, sglang.AttrLatencyInPrefill)}},
+		"embedding": {
+			func(r *ledger.Request) { r.Kind = ledger.KindEmbedding },
+			[]map[string]any{latencies, without(usage, sglang.AttrCompletionTokens)},
+		},
+		"room": {
+			func(r *ledger.Request) { r.BootstrapRoom = 0xc343604096dddad },
+			[]map[string]any{latencies, usage, {sglang.AttrBootstrapRoom: "0xc343604096dddad"}},
+		},
+		"aborted while running": {
+			func(r *ledger.Request) { r.Finish = ledger.FinishAbort },
+			[]map[string]any{latencies, usage, {sglang.AttrFinishReasons: `["abort"]`}},
+		},
+		"aborted in a queue": {
+			func(r *ledger.Request) { r.Finish, r.Front.FirstToken = ledger.FinishAbort, ledger.Unset },
+			[]map[string]any{without(latencies, sglang.AttrLatencyTTFT, sglang.AttrLatencyInDecode, sglang.AttrLatencyInPrefill)},
+		},
 		"never dispatched": {func(r *ledger.Request) {
 			r.Finish, r.Front.FirstToken, r.Front.DispatchFinish = ledger.FinishAbort, ledger.Unset, ledger.Unset
 		}, []map[string]any{{sglang.AttrLatencyE2E: 0.01}}},
@@ -542,9 +552,9 @@ func TestSameSeed(t *testing.T) {
 		}
 		return ids
 	}
-	assert.Equal(t, run(1), run(1))
-	other := run(2)
-	for _, id := range run(1) {
+	first, other := run(1), run(2)
+	assert.Equal(t, first, run(1))
+	for _, id := range first {
 		assert.NotContains(t, other, id)
 	}
 }
@@ -555,7 +565,7 @@ func TestConfig(t *testing.T) {
 		"loop must be set", "sink must be set", "level must not be negative (got -1)", `(got "x")`,
 		"workers must be positive (got -1)", "batch must be of 1 to 2 spans", "step jitter must be from 0", "batch delay must be positive",
 	} {
-		assert.ErrorContains(t, err, part)
+		require.ErrorContains(t, err, part)
 	}
 	a := args.Default()
 	loop := clock.NewVirtual(time.Unix(0, 0))
