@@ -50,8 +50,8 @@ func Compare(want, got *Shape) []Difference {
 			out = append(out, Difference{ExtraFamily, name, g.Type})
 		}
 	}
-	for topic, w := range want.Forms {
-		if g := got.Forms[topic]; g != w {
+	for _, topic := range topics {
+		if w, g := want.Forms[topic], got.Forms[topic]; g != w {
 			out = append(out, Difference{OtherForm, topic, fmt.Sprintf("want %q, got %q", w, g)})
 		}
 	}

@@ -24,6 +24,10 @@ const (
 	formLabels   = "order of labels"
 )
 
+var topics = [...]string{
+	formSamples, formMetadata, formHelp, formCreated, formEnd, formNumbers, formCounts, formBounds, formLabels,
+}
+
 const (
 	typePrefix = "# TYPE "
 	helpPrefix = "# HELP "
