@@ -172,10 +172,6 @@ type talk struct {
 }
 
 func (s *source) converse() {
-	if !s.more() {
-		s.d.check()
-		return
-	}
 	t := &talk{source: s, number: s.begun}
 	s.begun++
 	s.talking++
@@ -193,6 +189,11 @@ func (s *source) converse() {
 
 func (t *talk) ask() {
 	d := t.d
+	if !t.more() {
+		t.talking--
+		d.check()
+		return
+	}
 	t.history = append(t.history, tokens(d.rng, t.draw(t.Input, t.MaxInput))...)
 	c := &Call{
 		Kind: t.Kind, Prompt: slices.Clone(t.history), Output: t.draw(t.Output, t.MaxOutput),
@@ -231,7 +232,7 @@ func (t *talk) mayHangUp(hangUp func()) {
 // next goes on with the conversation, or begins another where clients are fixed.
 func (t *talk) next(e Event) {
 	t.turn++
-	if t.turn < t.Turns && !e.Aborted && e.Failed == nil && t.more() {
+	if t.turn < t.Turns && !e.Aborted && e.Failed == nil {
 		t.d.loop.After(t.pause(), t.ask)
 		return
 	}

@@ -1,0 +1,80 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglang-sim/internal/cli"
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/load"
+)
+
+// loading is the subcommand's settings.
+type loading struct {
+	target, prefill, spec, model, key string
+	seed                              uint64
+	json                              bool
+}
+
+func newLoad() *cobra.Command {
+	l := &loading{}
+	cmd := &cobra.Command{
+		Use:   "load",
+		Short: "Clients for an engine, and what they saw",
+		Long: `Clients for an engine behind HTTP, until they have done what they were to do or
+are interrupted, and then the latencies that they saw.`,
+		Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&l.target, "target", "http://localhost:30000", "the engine; of a PD pair the decode engine")
+	f.StringVar(&l.prefill, "prefill", "", "the prefill engine of a PD pair: both get each request, with one bootstrap room")
+	f.StringVar(&l.spec, "load", "chat", "NAME[:key=value,...] of "+strings.Join(load.Presets(), ", "))
+	f.StringVar(&l.model, "model", "", "the model to ask for")
+	f.StringVar(&l.key, "api-key", "", "bearer token")
+	f.Uint64Var(&l.seed, "seed", 1, "the same seed makes the same requests")
+	f.BoolVar(&l.json, "json", false, "report as one line of JSON")
+	return cmd
+}
+
+func (l *loading) run(ctx context.Context, out io.Writer) error {
+	for flag, u := range map[string]string{"target": l.target, "prefill": l.prefill} {
+		if parsed, err := url.Parse(u); u != "" && (err != nil || parsed.Host == "") {
+			return fmt.Errorf("%s must be a URL such as http://localhost:30000 (got %q)", flag, u)
+		}
+	}
+	sources, err := load.Parse(l.spec)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	loop := clock.NewReal(1)
+	target := load.NewRemote(ctx, loop, l.target)
+	target.Model, target.APIKey, target.Prefill = l.model, l.key, strings.TrimRight(l.prefill, "/")
+	d := load.New(loop, target, sources, l.seed)
+	if l.prefill != "" {
+		d.Rooms()
+	}
+	d.Over = cancel
+	loop.Post(d.Start)
+	err = loop.Run(ctx)
+	cancel()
+	target.Wait()
+	if err != nil {
+		return err
+	}
+	r := d.Results.Report()
+	if l.json {
+		return r.WriteJSON(out)
+	}
+	return r.WriteTable(out)
+}

@@ -1,0 +1,76 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine // import "github.com/otelcol-sglang/otelcol-sglang/engine"
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// grace is how long requests may go on after the engine was asked to end, and
+	// flushTime how long their last spans may take.
+	grace     = 5 * time.Second
+	flushTime = 5 * time.Second
+	// livePoll is how often it looks for live requests meanwhile.
+	livePoll = 50 * time.Millisecond
+
+	headerTimeout = 10 * time.Second
+)
+
+// Serve runs the engine in real time and answers on l until ctx is done; then it
+// lets requests end, for a while, and sends what spans are left.
+func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{Handler: e.Service, ReadHeaderTimeout: headerTimeout}
+	failed := make(chan error, 1)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { failed <- server.Serve(l) })
+	wg.Go(func() { _ = e.Loop.Run(running) }) // it only ends with its context
+	e.Loop.Post(e.Start)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	e.drain(server)
+	stop()
+	wg.Wait()
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	return errors.Join(err, e.Shutdown(flush))
+}
+
+// drain waits for requests, and aborts those that take too long.
+func (e *Engine) drain(server *http.Server) {
+	e.Service.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	e.Loop.Post(func() {
+		if e.Clients != nil {
+			e.Clients.Stop()
+		}
+	})
+	for ctx.Err() == nil && e.live() > 0 {
+		time.Sleep(livePoll)
+	}
+	e.Loop.Post(e.Front.AbortAll)
+	last, cancelLast := context.WithTimeout(context.Background(), time.Second)
+	defer cancelLast()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // whoever still listens does not read
+	}
+}
+
+// live asks the loop.
+func (e *Engine) live() int {
+	n := make(chan int, 1)
+	e.Loop.Post(func() { n <- e.Front.Live() })
+	return <-n
+}
