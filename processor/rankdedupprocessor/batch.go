@@ -27,8 +27,9 @@ type batch struct {
 	commits []fold.Commit
 	parents []uint64
 	stats   stats
-	changed bool // what is known of senders changed
-	passed  int64
+	changed bool             // what is known of senders changed
+	passed  [shardCount]bool // shards that let spans pass
+	atOnce  int64
 }
 
 // home is where spans of a batch come from.
@@ -74,7 +75,8 @@ func (b *batch) reset() {
 	clear(b.commits)
 	b.commits = b.commits[:0]
 	b.heads, b.tails = [shardCount]int32{}, [shardCount]int32{}
-	b.stats, b.changed, b.passed = stats{}, false, 0
+	b.passed = [shardCount]bool{}
+	b.stats, b.changed, b.atOnce = stats{}, false, 0
 }
 
 // read finds the engine's spans and who sent them; false if there are none.
@@ -242,7 +244,7 @@ func (b *batch) take(s *fold.Shard, e *entry, now time.Time) {
 	e.verdict = verdict
 	switch verdict {
 	case fold.Pass:
-		b.passed++
+		b.atOnce++
 		rewrite(e.span, &e.data, &data)
 	case fold.Hold:
 		held := newHeld(b, e)

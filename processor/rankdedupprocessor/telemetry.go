@@ -126,7 +126,7 @@ func (p *tracesProcessor) level(of func(fold.Stats) int64) (sum int64) {
 // batch reports a Consume call.
 func (t *telemetry) batch(ctx context.Context, b *batch) {
 	t.builder.ProcessorRankdedupSpansIn.Add(ctx, int64(len(b.entries)))
-	count(ctx, t.builder.ProcessorRankdedupSpansAtOnce, b.passed)
+	count(ctx, t.builder.ProcessorRankdedupSpansAtOnce, b.atOnce)
 	count(ctx, t.builder.ProcessorRankdedupSendersRefused, b.stats.refusedSenders)
 	t.stats(ctx, &b.stats)
 }

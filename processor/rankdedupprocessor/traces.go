@@ -128,7 +128,11 @@ func (p *tracesProcessor) decide(b *batch, now time.Time) {
 		for at := b.heads[i]; at != 0; at = b.entries[at-1].next {
 			b.take(s.Shard, &b.entries[at-1], now)
 		}
+		before := len(b.commits)
 		b.commits = s.Commits(b.commits, mark)
+		if b.passed[i] = len(b.commits) > before; !b.passed[i] {
+			s.Settle(now)
+		}
 		if p.bytes.Load() > p.maxBytes {
 			s.Relieve(now)
 		}
@@ -149,9 +153,12 @@ func (p *tracesProcessor) collect(s *lockedShard) {
 // conclude makes true what the passed spans stand for if the next consumer took
 // them, and lets requests go that are complete by it.
 func (p *tracesProcessor) conclude(b *batch, taken bool) {
-	at := 0
-	for i := range b.heads {
-		if b.heads[i] == 0 {
+	if len(b.commits) == 0 {
+		return
+	}
+	at, now := 0, time.Now()
+	for i := range b.passed {
+		if !b.passed[i] {
 			continue
 		}
 		s := &p.shards[i]
@@ -159,7 +166,7 @@ func (p *tracesProcessor) conclude(b *batch, taken bool) {
 		for ; at < len(b.commits) && b.commits[at].Of(s.Shard); at++ {
 			b.commits[at].Conclude(taken)
 		}
-		s.Settle(time.Now())
+		s.Settle(now)
 		p.collect(s)
 		s.mu.Unlock()
 	}

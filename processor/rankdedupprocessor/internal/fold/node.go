@@ -17,6 +17,8 @@ const (
 	// without ordinal may lie, after the ranks' clock offset; half the duration
 	// where that is more. 50 ms would pair neighbours.
 	nearStart = int64(3 * time.Millisecond)
+	// usualNodes is how many nodes a thread has at trace level 1.
+	usualNodes = 4
 	// pageSlots is how many steps are allocated at a time.
 	pageSlots = 32
 
@@ -157,8 +159,9 @@ func (n *node) know(l *thread, rank int32, sp *Span) {
 	at := slices.IndexFunc(n.locals, func(lo local) bool { return lo.rank == rank })
 	switch {
 	case at < 0:
+		at = len(n.locals)
 		if n.locals == nil {
-			n.locals = make([]local, 0, l.width())
+			n.locals = l.carve()
 		}
 		n.locals = append(n.locals, local{rank, sp.ID, sp.Start})
 	case n.locals[at].id == sp.ID || n.locals[at].start == 0:
@@ -166,7 +169,7 @@ func (n *node) know(l *thread, rank int32, sp *Span) {
 	default:
 		return
 	}
-	l.compareClocks(n)
+	l.compareClocks(n, at)
 }
 
 func (n *node) localOf(rank int32) (uint64, bool) { return localOf(n.locals, rank) }

@@ -408,6 +408,9 @@ func (t *trace) retry(now int64, id uint64) {
 
 // retryAll places what can be placed of all that waits for a parent.
 func (t *trace) retryAll(now int64) {
+	if len(t.waiting) == 0 {
+		return
+	}
 	for _, parent := range slices.Collect(maps.Keys(t.waiting)) {
 		t.retry(now, parent)
 	}

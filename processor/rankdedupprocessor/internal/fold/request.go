@@ -173,11 +173,11 @@ func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
 	return Hold, it
 }
 
-// threadsOf returns the threads of a root. A thread whose root is not known
-// counts where no other request is open.
-func (t *trace) threadsOf(root uint64) []*thread { return t.appendThreadsOf(nil, root) }
-
-func (t *trace) appendThreadsOf(threads []*thread, root uint64) []*thread {
+// threadsOf returns the threads of a root, until it is called again. A thread
+// whose root is not known counts where no other request is open.
+func (t *trace) threadsOf(root uint64) []*thread {
+	threads := t.shard.threads[:0]
+	defer func() { t.shard.threads = threads }()
 	for _, l := range t.threads {
 		if l.merged != nil || l.done {
 			continue
@@ -204,8 +204,7 @@ func (t *trace) checkRoots(now int64) {
 // complete tells whether a request can go, where nothing of its trace is under
 // way: its ranks are all known.
 func (t *trace) complete(r *request) bool {
-	threads := t.appendThreadsOf(t.shard.threads[:0], r.id)
-	t.shard.threads = threads
+	threads := t.threadsOf(r.id)
 	if r.own {
 		return len(threads) > 0 && !slices.ContainsFunc(threads, func(l *thread) bool { return len(l.items) == 0 })
 	}
@@ -372,14 +371,14 @@ func (l *thread) digest() *Digest {
 	if l.own {
 		d.Expected = 1
 	}
-	lasts := map[int32]int{}
+	var lasts tally
 	compared := 0
 	compare := func(stage sglang.Stage, s *spread) {
 		if bits.OnesCount64(s.ranks) < 2 {
 			return
 		}
 		compared++
-		lasts[s.slowest]++
+		lasts.add(s.slowest)
 		if int(stage) < len(d.Skew) {
 			d.Skew[stage] = max(d.Skew[stage], time.Duration(s.last-s.first))
 		}
@@ -400,10 +399,8 @@ func (l *thread) digest() *Digest {
 		})
 	}
 	d.Ranks = bits.OnesCount64(ranks)
-	for rank, n := range lasts {
-		if share := float64(n) / float64(compared); share > d.SlowestShare || (share == d.SlowestShare && rank < d.Slowest) {
-			d.Slowest, d.SlowestShare = rank, share
-		}
+	if rank, most := lasts.most(); most > 0 {
+		d.Slowest, d.SlowestShare = rank, float64(most)/float64(compared)
 	}
 	for _, skew := range d.Skew {
 		d.MaxSkew = max(d.MaxSkew, skew)
@@ -412,6 +409,31 @@ func (l *thread) digest() *Digest {
 		d.merge(prior)
 	}
 	return d
+}
+
+// tally counts by rank.
+type tally struct {
+	ranks  []int32
+	counts []int
+}
+
+func (t *tally) add(rank int32) {
+	at := slices.Index(t.ranks, rank)
+	if at < 0 {
+		at = len(t.ranks)
+		t.ranks, t.counts = append(t.ranks, rank), append(t.counts, 0)
+	}
+	t.counts[at]++
+}
+
+// most returns the lowest of the ranks with the largest count.
+func (t *tally) most() (rank int32, count int) {
+	for i, n := range t.counts {
+		if n > count || n == count && t.ranks[i] < rank {
+			rank, count = t.ranks[i], n
+		}
+	}
+	return rank, count
 }
 
 // merge adds what an earlier tier folded into one of the copies.

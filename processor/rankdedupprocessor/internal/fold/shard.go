@@ -47,6 +47,7 @@ type Shard struct {
 	out      []Release
 	touched  []*trace
 	threads  []*thread // scratch
+	spare    []*trace
 	stats    Stats
 	now      time.Time
 }
@@ -223,13 +224,7 @@ func (s *Shard) trace(id TraceID, now int64) *trace {
 	}
 	t := s.traces[id]
 	if t == nil {
-		t = &trace{
-			shard: s, id: id,
-			ids:     make(map[uint64]ref, s.usual),
-			anchors: map[anchor]*thread{},
-			up:      map[uint64]uint64{},
-			front:   map[uint64]*identity.Sender{},
-		}
+		t = s.newTrace(id)
 		s.traces[id] = t
 		s.stats.Traces++
 		t.grow(traceBytes)
@@ -238,6 +233,34 @@ func (s *Shard) trace(id TraceID, now int64) *trace {
 	t.last = now
 	s.latest = t
 	return t
+}
+
+// newTrace returns a trace that knows nothing yet.
+func (s *Shard) newTrace(id TraceID) *trace {
+	if last := len(s.spare) - 1; last >= 0 {
+		t := s.spare[last]
+		s.spare = s.spare[:last]
+		t.id = id
+		return t
+	}
+	return &trace{shard: s, id: id, ids: make(map[uint64]ref, s.usual), up: map[uint64]uint64{}, front: map[uint64]*identity.Sender{}}
+}
+
+// spareTraces bounds the forgotten traces of a shard whose memory is used again.
+const spareTraces = 64
+
+// recycle keeps the memory of a forgotten trace that nothing refers to any more.
+func (s *Shard) recycle(t *trace) {
+	if len(s.spare) >= spareTraces || t.inFlight > 0 || t.held > 0 || t.touched || len(t.ids) > maxUsual {
+		return
+	}
+	clear(t.ids)
+	clear(t.up)
+	clear(t.front)
+	clear(t.threads)
+	clear(t.roots)
+	*t = trace{shard: s, ids: t.ids, up: t.up, front: t.front, threads: t.threads[:0], roots: t.roots[:0]}
+	s.spare = append(s.spare, t)
 }
 
 func (s *Shard) grow(n int64) { s.bytes.Add(n) }
@@ -485,6 +508,7 @@ func (s *Shard) forget(now int64) {
 		}
 		t.flushAll(now, ReasonNoRoot)
 		s.remove(t)
+		s.recycle(t)
 	}
 	if n > 0 {
 		left := copy(s.idle, s.idle[n:])
@@ -499,9 +523,11 @@ func (s *Shard) remove(t *trace) {
 	s.stats.Traces--
 	s.grow(-t.bytes)
 	t.bytes, t.removed = 0, true
-	const most = 256
-	s.usual = min((3*s.usual+len(t.ids))/4, most)
+	s.usual = min((3*s.usual+len(t.ids))/4, maxUsual)
 }
+
+// maxUsual bounds what is allocated for the ids of a trace before they come.
+const maxUsual = 256
 
 // keepUntil tells how long the trace is to be remembered from its last span.
 func (t *trace) keepUntil(settings Settings) int64 {
@@ -552,6 +578,7 @@ func (s *Shard) Relieve(now time.Time) {
 		case t.removed:
 		case t.held == 0 && !t.anyOpen():
 			s.remove(t)
+			s.recycle(t)
 		default:
 			s.idle = append(s.idle, idleTrace{t, ns + s.settings.DoneKeep.Nanoseconds()})
 		}

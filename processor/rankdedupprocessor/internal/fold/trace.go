@@ -43,6 +43,7 @@ type trace struct {
 	encoder bool
 	// inFlight are passed spans that the next consumer has not yet taken.
 	inFlight int
+	spare    []node // allocated and not yet used
 }
 
 // ref is what an id stands for: a thread, a node or a root.
@@ -80,6 +81,7 @@ type thread struct {
 	prior  []*Digest
 	// clocks[0] is the reference rank's.
 	clocks []clock
+	spare  []local // allocated and not yet used
 	done   bool
 	left   int64  // when it was done, unix ns
 	late   uint64 // ranks whose first copy came after that
@@ -112,32 +114,39 @@ func (l *thread) offset(rank int32) int64 {
 	return 0
 }
 
-// compareClocks takes the ranks' offsets from a node that several know.
-func (l *thread) compareClocks(n *node) {
-	if len(l.clocks) == 0 {
+// compareClocks takes a rank's offset from a node that it and the reference rank
+// know; all offsets where the node's copy at is the reference rank's.
+func (l *thread) compareClocks(n *node, at int) {
+	if l.clocks == nil {
 		l.clocks = make([]clock, 0, l.width())
 		l.clocks = append(l.clocks, clock{rank: n.locals[0].rank})
 	}
-	reference := int64(0)
-	for _, lo := range n.locals {
-		if lo.rank == l.clocks[0].rank {
-			reference = lo.start
+	reference := l.clocks[0].rank
+	if n.locals[at].rank == reference {
+		for _, lo := range n.locals {
+			l.setClock(lo, n.locals[at].start)
 		}
-	}
-	if reference == 0 {
 		return
 	}
 	for _, lo := range n.locals {
-		if lo.start == 0 || lo.rank == l.clocks[0].rank {
-			continue
+		if lo.rank == reference {
+			l.setClock(n.locals[at], lo.start)
+			return
 		}
-		at := slices.IndexFunc(l.clocks, func(c clock) bool { return c.rank == lo.rank })
-		if at < 0 {
-			at = len(l.clocks)
-			l.clocks = append(l.clocks, clock{rank: lo.rank})
-		}
-		l.clocks[at].offset = lo.start - reference
 	}
+}
+
+func (l *thread) setClock(lo local, reference int64) {
+	if lo.start == 0 || reference == 0 || lo.rank == l.clocks[0].rank {
+		return
+	}
+	for i := range l.clocks {
+		if l.clocks[i].rank == lo.rank {
+			l.clocks[i].offset = lo.start - reference
+			return
+		}
+	}
+	l.clocks = append(l.clocks, clock{lo.rank, lo.start - reference})
 }
 
 func (l *thread) nameAs(id uint64) uint64 {
@@ -197,14 +206,19 @@ func (t *trace) crowded(id uint64) bool {
 }
 
 func (t *trace) newThread(p *identity.Proc) *thread {
-	l := &thread{group: p.Group, dp: p.Ranks.DP, pp: max(p.Ranks.PP, 0)}
+	l := &thread{group: p.Group, dp: p.Ranks.DP, pp: max(p.Ranks.PP, 0), nodes: make([]*node, 0, usualNodes)}
 	t.threads = append(t.threads, l)
 	t.grow(nodeBytes)
 	return l
 }
 
 func (t *trace) newNode(l *thread, stage sglang.Stage, name string) *node {
-	n := &node{thread: l, stage: stage, name: name}
+	if len(t.spare) == 0 {
+		t.spare = make([]node, usualNodes)
+	}
+	n := &t.spare[0]
+	t.spare = t.spare[1:]
+	n.thread, n.stage, n.name = l, stage, name
 	if l != nil {
 		l.nodes = append(l.nodes, n)
 	}
@@ -345,7 +359,7 @@ func (l *thread) width() int { return max(len(l.group.Expected()), 1) }
 
 func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
 	if l.locals == nil {
-		l.locals = make([]local, 0, l.width())
+		l.locals = l.carve()
 	}
 	l.locals = append(l.locals, local{rank: p.Ranks.TP, id: sp.Parent})
 	if l.done {
@@ -356,6 +370,17 @@ func (t *trace) take(l *thread, sp *Span, p *identity.Proc) *thread {
 	return l
 }
 
+// carve returns room for the ids that the ranks know one node by.
+func (l *thread) carve() []local {
+	width := l.width()
+	if len(l.spare) < width {
+		l.spare = make([]local, (1+usualNodes)*width)
+	}
+	room := l.spare[:0:width]
+	l.spare = l.spare[width:]
+	return room
+}
+
 func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
 	// A link to a slice of the same rank tells no other rank anything.
 	if sp.Link == 0 || t.ids[sp.Link].node != nil {
@@ -363,6 +388,9 @@ func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
 	}
 	key := anchor{sp.Link, p.Ranks.DP, max(p.Ranks.PP, 0)}
 	if t.anchors[key] == nil {
+		if t.anchors == nil {
+			t.anchors = map[anchor]*thread{}
+		}
 		t.anchors[key] = l
 		t.grow(idBytes)
 	}
