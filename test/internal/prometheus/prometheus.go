@@ -51,15 +51,26 @@ type Sample struct {
 // Start runs a Prometheus that scrapes a target, until the test's end.
 func Start(t testing.TB, target string) *Server {
 	t.Helper()
+	return start(t, fmt.Sprintf(config, target))
+}
+
+// StartReceiver runs a Prometheus that scrapes nothing and takes remote writes.
+func StartReceiver(t testing.TB) *Server {
+	t.Helper()
+	return start(t, "", "--web.enable-remote-write-receiver")
+}
+
+func start(t testing.TB, config string, flags ...string) *Server {
+	t.Helper()
 	program := tool.Need(t, "prometheus", install)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, config, target), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	address := tool.Address(tool.FreePort(t))
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
-	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+address, "--log.level=warn")
+	cmd := exec.Command(program, append(flags, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--log.level=warn", "--enable-feature=exemplar-storage")...)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -71,6 +82,9 @@ func Start(t testing.TB, target string) *Server {
 	require.True(t, tool.Until(startLimit, s.ready), "Prometheus did not start")
 	return s
 }
+
+// WriteURL is where remote writes go.
+func (s *Server) WriteURL() string { return s.url + "/api/v1/write" }
 
 func (s *Server) ready() bool {
 	resp, err := http.Get(s.url + "/-/ready")
@@ -122,6 +136,44 @@ func (s *Server) Await(limit time.Duration, expr string, wanted func([]Sample) b
 		return wanted(samples)
 	})
 	return samples, ok
+}
+
+// Exemplar is one observation of a series and the span that it came from.
+type Exemplar struct {
+	Series map[string]string
+	Labels map[string]string
+	Value  float64
+}
+
+// Exemplars are those of all series of a name, of the last hour.
+func (s *Server) Exemplars(name string) []Exemplar {
+	s.t.Helper()
+	now := time.Now()
+	ask := url.Values{
+		"query": {name}, "start": {now.Add(-time.Hour).Format(time.RFC3339)}, "end": {now.Add(time.Minute).Format(time.RFC3339)},
+	}
+	resp, err := http.Get(s.url + "/api/v1/query_exemplars?" + ask.Encode())
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	var a struct {
+		Status, Error string
+		Data          []struct {
+			SeriesLabels map[string]string
+			Exemplars    []struct {
+				Labels map[string]string
+				Value  float64 `json:",string"`
+			}
+		}
+	}
+	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&a))
+	require.Equal(s.t, "success", a.Status, "%s: %s", name, a.Error)
+	var out []Exemplar
+	for _, series := range a.Data {
+		for _, e := range series.Exemplars {
+			out = append(out, Exemplar{Series: series.SeriesLabels, Labels: e.Labels, Value: e.Value})
+		}
+	}
+	return out
 }
 
 // Lint lets promtool check a page. It returns what it finds, or that it could
