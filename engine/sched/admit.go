@@ -316,7 +316,7 @@ func (s *Scheduler) unstick(sl *slot, w *work) {
 func (s *Scheduler) compact(sl *slot) {
 	n := len(sl.running)
 	sl.running = slices.DeleteFunc(sl.running, func(w *work) bool { return w.state != stateRunning })
-	if len(sl.running) < n {
+	if len(sl.running) < n || len(sl.running) == 0 {
 		sl.full = false
 	}
 }

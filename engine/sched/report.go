@@ -234,6 +234,9 @@ func (s *Scheduler) Snapshot() *ledger.Snapshot {
 		FwdOccupancy: s.occupancy(), Host: s.Memory.Host(), PD: s.pd.queues(s),
 		LoRA: s.loraSlots(), Routing: s.routingKeys(),
 	}
+	if m, ok := s.Memory.(interface{ Sessions() *ledger.Sessions }); ok {
+		n.Session = m.Sessions()
+	}
 	n.Full, n.SWA, n.Mamba = s.Memory.Books()
 	n.TokenUsage = max(n.Full.Usage(), n.SWA.Usage(), n.Mamba.Usage())
 	n.UsedTokens = max(n.Full.Used, n.SWA.Used)
