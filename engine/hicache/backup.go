@@ -32,15 +32,14 @@ func (t *Tier) writeThrough(n *radix.Node) {
 	if !ok {
 		return
 	}
-	op := &radix.Backup{Nodes: []*radix.Node{n}}
-	n.Backup = op
+	op := t.tree.StartBackup(n)
 	lock := t.tree.Lock(n)
 	began := t.Loop.Now()
 	t.Loop.At(t.backup.carry(began, t.total(moved)), func() {
 		t.report(moved, t.Loop.Now()-began, t.Radix.BackedUp)
 		t.tree.Unlock(&lock)
+		t.tree.EndBackup(op)
 		for _, n := range op.Nodes {
-			n.Backup = nil
 			t.store(n)
 		}
 	})

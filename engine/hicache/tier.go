@@ -109,14 +109,18 @@ func (t *Tier) Squeeze(n int) int {
 	full := t.Host[radix.Full]
 	full.Return(t.squeezed)
 	t.squeezed = t.squeezed[:0]
-	t.makeRoom(full.Round(n))
+	t.makeRoom(min(full.Round(n), full.Total()))
 	t.squeezed = full.Append(t.squeezed, min(full.Round(n), full.Free()))
 	return len(t.squeezed) * full.Size()
 }
 
-// makeRoom evicts on the host until n pages are free; false if it can't.
+// makeRoom evicts on the host until n pages are free; false if it can't, though it
+// may have tried.
 func (t *Tier) makeRoom(n int) bool {
 	full := t.Host[radix.Full]
+	if n > full.Total()-len(t.squeezed) {
+		return false
+	}
 	if short := n - full.Free(); short > 0 {
 		t.tree.EvictHost(short)
 	}

@@ -48,7 +48,7 @@ func (m *Memory) Begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra
 }
 
 func (m *Memory) begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra int) (*holding, bool) {
-	if s := m.sessions.Continues(r.Session, tokens); s != nil {
+	if s := m.slot(r, tokens); s != nil {
 		return m.resume(s.Held, r, p, extra)
 	}
 	total := p.Device + p.Host + p.Storage
@@ -62,11 +62,12 @@ func (m *Memory) begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra
 	}
 	h := &holding{r: r, lock: m.tree.Lock(node), prefix: total, alloc: total}
 	load := m.tree.Missing(node)
-	if !m.checkpointRoom(load[radix.Mamba]) || !m.ensure(m.needs(h, extra, load)) {
+	if !m.canCheckpoint(load[radix.Mamba]) || !m.ensure(m.needs(h, extra, load)) {
 		m.tree.Unlock(&h.lock)
 		return nil, false
 	}
 	if load != ([radix.Parts]int{}) {
+		m.makeCheckpoints(load[radix.Mamba])
 		m.tree.Load(node)
 		m.tier.LoadedBack(load)
 	}
@@ -87,14 +88,16 @@ func (m *Memory) needs(h *holding, extra int, load [radix.Parts]int) [radix.Part
 	return need
 }
 
-// checkpointRoom sees to the room for states to load back, where they have a pool of
-// their own.
-func (m *Memory) checkpointRoom(n int) bool {
-	if m.checkpoints == nil || m.checkpoints.Free() >= n {
-		return true
+// canCheckpoint tells whether there is room for states to load back, where they have
+// a pool of their own.
+func (m *Memory) canCheckpoint(n int) bool {
+	return m.checkpoints == nil || m.checkpoints.Free()+m.tree.Evictable(radix.Mamba) >= n
+}
+
+func (m *Memory) makeCheckpoints(n int) {
+	if m.checkpoints != nil && m.checkpoints.Free() < n {
+		m.tree.Evict(radix.Mamba, n-m.checkpoints.Free())
 	}
-	m.tree.Evict(radix.Mamba, n-m.checkpoints.Free())
-	return m.checkpoints.Free() >= n
 }
 
 // Extend implements [ledger.Memory].

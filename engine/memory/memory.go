@@ -185,7 +185,7 @@ func (m *Memory) root(r *ledger.Request) *radix.Node { return m.tree.Root(r.LoRA
 
 // Match implements [ledger.Memory].
 func (m *Memory) Match(r *ledger.Request, tokens []int32) ledger.Prefix {
-	if s := m.sessions.Continues(r.Session, tokens); s != nil {
+	if s := m.slot(r, tokens); s != nil {
 		return ledger.Prefix{Device: len(s.Tokens), Ready: true}
 	}
 	if m.a.DisableRadixCache || len(tokens) == 0 {

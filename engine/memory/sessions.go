@@ -7,7 +7,18 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/radix"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/session"
 )
+
+// slot is what a request goes on from, if it continues its session: the KV of a
+// session is of one adapter.
+func (m *Memory) slot(r *ledger.Request, tokens []int32) *session.Slot[*holding] {
+	s := m.sessions.Continues(r.Session, tokens)
+	if s == nil || s.Held.lock.Node.Extra() != r.LoRA {
+		return nil
+	}
+	return s
+}
 
 // openSession starts a turn, unless one runs already. A slot that the prompt does
 // not go on from is given up.

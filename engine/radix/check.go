@@ -41,7 +41,7 @@ func (t *Tree) Owned(p Part) (device, host [][]int32) {
 // Check is nil while the tree's invariants hold.
 func (t *Tree) Check() error {
 	var evictable, locked [Parts]int
-	var listed [Parts + 1]int
+	var listed [orders]int
 	var err error
 	t.Walk(func(n *Node) {
 		if err == nil {
@@ -101,7 +101,7 @@ func (t *Tree) checkNode(n *Node) error {
 }
 
 // checkOrders: each list is whole, and ancestors are more recent where that decides.
-func (t *Tree) checkOrders(listed [Parts + 1]int) error {
+func (t *Tree) checkOrders(listed [orders]int) error {
 	for i := range t.orders {
 		o := &t.orders[i]
 		seen := make(map[*Node]bool)

@@ -45,13 +45,7 @@ func (t *Tree) drop(v *Node) {
 	for len(v.kids.list) > 0 {
 		t.drop(v.kids.list[len(v.kids.list)-1])
 	}
-	for p := range Parts {
-		if v.host[p] != nil {
-			t.Host[p].Return(v.host[p])
-			v.host[p] = nil
-		}
-	}
-	t.list(v)
+	t.dropCopy(v)
 	// Who locks v on the host learns that it is dead and lets go of nothing.
 	if v.hostLock > 0 {
 		t.bumpHost(v.parent, -v.hostLock)

@@ -3,7 +3,11 @@
 
 package radix // import "github.com/otelcol-sglang/otelcol-sglang/engine/radix"
 
-import "github.com/otelcol-sglang/otelcol-sglang/engine/kv"
+import (
+	"slices"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
+)
 
 // SetHost gives a node a copy of a part on the host.
 func (t *Tree) SetHost(n *Node, p Part, pages []int32) {
@@ -11,19 +15,46 @@ func (t *Tree) SetHost(n *Node, p Part, pages []int32) {
 	t.list(n)
 }
 
-// EvictHost frees up to n pages on the host, of nodes that are there only, and
-// returns how many it freed.
-func (t *Tree) EvictHost(n int) int {
-	freed := 0
-	for freed < n {
-		v := t.orders[Host].tail
-		if v == nil {
-			break
-		}
-		freed += len(v.host[Full])
+// StartBackup says that the copy of n is under way: it stays until the transfer ends.
+func (t *Tree) StartBackup(n *Node) *Backup {
+	n.backup = &Backup{Nodes: []*Node{n}}
+	t.list(n)
+	return n.backup
+}
+
+// EndBackup says that the copies are there.
+func (t *Tree) EndBackup(b *Backup) {
+	for _, n := range b.Nodes {
+		n.backup = nil
+		t.list(n)
+	}
+}
+
+// EvictHost frees n pages on the host, if that many can go: first nodes that are
+// there only, then copies of what is on the device.
+func (t *Tree) EvictHost(n int) {
+	goal := t.Host[Full].Free() + n
+	for v := t.orders[Host].tail; v != nil && t.Host[Full].Free() < goal; v = t.orders[Host].tail {
 		t.drop(v)
 	}
-	return freed
+	for v := t.orders[Copies].tail; v != nil && t.Host[Full].Free() < goal; {
+		next := v.links[Copies].prev
+		if !slices.ContainsFunc(v.kids.list, (*Node).Backed) {
+			t.dropCopy(v)
+		}
+		v = next
+	}
+}
+
+// dropCopy takes a node's copy off the host. None below it has one.
+func (t *Tree) dropCopy(n *Node) {
+	for p := range Parts {
+		if n.host[p] != nil {
+			t.Host[p].Return(n.host[p])
+			n.host[p] = nil
+		}
+	}
+	t.list(n)
 }
 
 // Overlap is how many tokens of a run the tree had already.

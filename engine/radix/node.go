@@ -16,8 +16,14 @@ const (
 	Parts
 )
 
-// Host is the order of eviction on the host, beside those of the device's parts.
-const Host = Parts
+// Orders of eviction on the host, beside those of the device's parts: of nodes that
+// are on the host only, and of copies of what is on the device as well.
+const (
+	Host   = Parts
+	Copies = Parts + 1
+
+	orders = Parts + 2
+)
 
 // Node is a run of tokens. The zero node with no parent is a root.
 type Node struct {
@@ -33,18 +39,17 @@ type Node struct {
 	lock     [Parts]int
 	hostLock int
 
-	links [Parts + 1]link
+	links [orders]link
 	// hits counts requests that went through, for the write policy.
 	hits int
 	dead bool
 	// extra is the namespace, of roots only.
 	extra string
 
-	// Backup is the transfer to the host under way; the host tier's.
-	Backup *Backup
+	backup *Backup
 }
 
-// Backup is a transfer of nodes to the host that is under way. A split adds its
+// Backup is a transfer of nodes to the host. A split while it is under way adds the
 // upper half.
 type Backup struct{ Nodes []*Node }
 

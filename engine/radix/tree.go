@@ -28,7 +28,7 @@ type Tree struct {
 	roots map[string]*Node
 	names []string // of roots, in the order in which they came
 
-	orders [Parts + 1]order
+	orders [orders]order
 	// evictable and locked count pages (states) on the device.
 	evictable, locked [Parts]int
 
@@ -154,7 +154,7 @@ func (t *Tree) touch(n *Node) {
 func (t *Tree) split(n *Node, size int) *Node {
 	up := &Node{
 		key: n.key[:size:size], parent: n.parent, end: n.end - n.Len() + size,
-		hostLock: n.hostLock, hits: n.hits, Backup: n.Backup,
+		hostLock: n.hostLock, hits: n.hits, backup: n.backup,
 	}
 	n.parent.kids.replace(n, up, t.PageSize)
 	n.key, n.parent = n.key[size:], up
@@ -164,8 +164,8 @@ func (t *Tree) split(n *Node, size int) *Node {
 		up.host[p], n.host[p] = cut(n.host[p], size/t.PageSize)
 	}
 	up.kids.add(n, t.PageSize)
-	if up.Backup != nil {
-		up.Backup.Nodes = append(up.Backup.Nodes, up)
+	if up.backup != nil {
+		up.backup.Nodes = append(up.backup.Nodes, up)
 	}
 	for i := range t.orders {
 		if o := &t.orders[i]; o.which != Mamba && o.has(n) {
@@ -214,8 +214,11 @@ func (t *Tree) list(n *Node) {
 }
 
 func (t *Tree) belongs(n *Node, which Part) bool {
-	if which == Host {
+	switch which {
+	case Host:
 		return n.host[Full] != nil && n.dev[Full] == nil && n.hostLock == 0 && !n.locked()
+	case Copies:
+		return n.host[Full] != nil && n.dev[Full] != nil && n.hostLock == 0 && n.backup == nil
 	}
 	return n.dev[which] != nil && n.lock[which] == 0
 }
