@@ -5,6 +5,7 @@ package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/proce
 
 import (
 	"context"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,7 +138,11 @@ func (w *pageWatcher) read(rm pmetric.ResourceMetrics) (page presence.Page, ok b
 		return page, false
 	}
 	for key, v := range rm.Resource().Attributes().All() {
-		setName(&page.Names, w.keys, key, v)
+		names := &page.Names
+		if key == attrServiceInstance && isAddress(v.Str()) {
+			names = &page.Addresses
+		}
+		setName(names, w.keys, key, v)
 		switch key {
 		case attrServiceInstance:
 			page.Label = nameOf("", v)
@@ -146,6 +151,16 @@ func (w *pageWatcher) read(rm pmetric.ResourceMetrics) (page presence.Page, ok b
 		}
 	}
 	return page, true
+}
+
+// isAddress: the receiver calls a page by its host and port where no one names it.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // readFamily reports false where the family has no value. Finished requests tell

@@ -248,7 +248,7 @@ func TestUnwatched(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for text, want := range map[string]string{
-		"engine-0": "engine-0",
+		"engine-0":                             "engine-0",
 		"0b8a1a4e-1f5c-4a55-9c1d-0c6b0c3f2a11": "",
 		"0b8a1a4e1f5c4a559c1d0c6b0c3f2a11":     "0b8a1a4e1f5c4a559c1d0c6b0c3f2a11",
 		string(make([]byte, maxText+1)):        "",

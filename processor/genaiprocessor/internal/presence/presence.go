@@ -110,6 +110,9 @@ type Page struct {
 	// Label is how the page is called.
 	Label string
 	Names Names
+	// Addresses are names that nobody gave: the same one makes spans this page's, but
+	// another one says nothing.
+	Addresses Names
 	// Finished counts requests since the engine's start.
 	Finished float64
 	// Ranks are the DP ranks below 64, one bit each; Set is their number by the
@@ -135,12 +138,15 @@ type Table struct {
 
 	mu    sync.RWMutex
 	spans map[string]*spans
-	pages map[Names]*page
+	pages map[pageKey]*page
 }
+
+// pageKey is all that a page is called.
+type pageKey struct{ names, addresses Names }
 
 // New returns an empty table.
 func New() *Table {
-	return &Table{spans: make(map[string]*spans), pages: make(map[Names]*page)}
+	return &Table{spans: make(map[string]*spans), pages: make(map[pageKey]*page)}
 }
 
 // Watch says that Saw will be called, until the returned function is.
@@ -189,10 +195,11 @@ func (t *Table) note(id string, names *Names, now time.Time) *spans {
 func (t *Table) Saw(p Page, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.pages[p.Names]
+	key := pageKey{p.Names, p.Addresses}
+	known := t.pages[key]
 	if known == nil {
 		if len(t.pages) < maxEngines {
-			t.pages[p.Names] = &page{Page: p, seen: now}
+			t.pages[key] = &page{Page: p, seen: now}
 		}
 		return
 	}
@@ -256,9 +263,9 @@ func (t *Table) forget(now time.Time) {
 			delete(t.spans, id)
 		}
 	}
-	for names, p := range t.pages {
+	for key, p := range t.pages {
 		if now.Sub(p.seen) >= Recent {
-			delete(t.pages, names)
+			delete(t.pages, key)
 		}
 	}
 }
@@ -290,13 +297,18 @@ func newMatching(t *Table) *matching {
 	for _, p := range t.pages {
 		m.pages = append(m.pages, p)
 		m.pageKeys[p.Names.keys()] = true
-		for key, value := range p.Names {
-			if value != "" {
-				m.byName[name{key, value}] = p
-			}
-		}
+		m.index(p, &p.Names)
+		m.index(p, &p.Addresses)
 	}
 	return m
+}
+
+func (m *matching) index(p *page, names *Names) {
+	for key, value := range names {
+		if value != "" {
+			m.byName[name{key, value}] = p
+		}
+	}
 }
 
 // pageOf returns the page that shares a name with an engine's spans, nil if none

@@ -102,6 +102,18 @@ func TestMatches(t *testing.T) {
 			[]Page{busy("p", named(instance, "h:1"))},
 			[]string{"/p ambiguous", "e/ ambiguous", "f/ ambiguous"},
 		},
+		{
+			"named spans, a page's address",
+			map[string][]Names{"e": {named(instance, "a")}},
+			[]Page{{Label: "p", Addresses: named(instance, "h:1"), Finished: 3}},
+			[]string{"e/p both"},
+		},
+		{
+			"named spans of two engines, one by a page's address",
+			map[string][]Names{"e": {named(instance, "a")}, "f": {named(instance, "h:1")}},
+			[]Page{{Label: "p", Addresses: named(instance, "h:1"), Finished: 3}, {Label: "q", Addresses: named(instance, "h:2"), Finished: 3}},
+			[]string{"/q ambiguous", "e/ ambiguous", "f/p both"},
+		},
 		{"spans and no page", map[string][]Names{"e": {{}}, "f": {named(pod, "b")}}, nil, []string{"e/ spans_only", "f/ spans_only"}},
 		{"a page and no spans", nil, []Page{busy("p", named(instance, "h:1")), idle("q", named(instance, "h:2"))}, []string{"/p page_only"}},
 		{"an idle page with spans", map[string][]Names{"e": {{}}}, []Page{idle("p", named(instance, "h:1"))}, []string{"e/p both"}},
@@ -182,9 +194,11 @@ func TestNoFalseAlarm(t *testing.T) {
 				return n
 			}
 			ids[fmt.Sprint(e)] = []Names{some(), some()}
-			// Each page has an address of its own, which no span has.
-			p := Page{Label: fmt.Sprint(e), Names: some(), Finished: 1}
-			p.Names[3] = fmt.Sprint(e)
+			// Each page has an address of its own, which spans may have or another name.
+			p := Page{Label: fmt.Sprint(e), Names: some(), Addresses: named(3, fmt.Sprint(e)), Finished: 1}
+			if rapid.Bool().Draw(t, "by address") {
+				ids[fmt.Sprint(e)][0][3] = rapid.SampledFrom([]string{fmt.Sprint(e), "other"}).Draw(t, "address")
+			}
 			pages = append(pages, p)
 		}
 		for _, m := range table.Matches(steady(table, ids, pages...)) {
