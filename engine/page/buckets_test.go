@@ -36,7 +36,7 @@ func TestGenerateBuckets(t *testing.T) {
 	} {
 		got, err := GenerateBuckets(tt.rule, defaults)
 		if tt.err != "" {
-			assert.ErrorContains(t, err, tt.err, tt.rule)
+			require.ErrorContains(t, err, tt.err, tt.rule)
 			continue
 		}
 		require.NoError(t, err, tt.rule)
@@ -80,7 +80,7 @@ func TestBucketFlags(t *testing.T) {
 	a := testArgs()
 	a.PromptTokensBuckets, a.GenerationTokensBuckets = []string{"x"}, []string{"tse"}
 	_, err := New(Config{Args: a})
-	assert.ErrorContains(t, err, "prompt_tokens_buckets: must begin with")
+	require.ErrorContains(t, err, "prompt_tokens_buckets: must begin with")
 	assert.ErrorContains(t, err, "generation_tokens_buckets: must have 1 to")
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
@@ -182,7 +183,7 @@ func TestLoadsFamilies(t *testing.T) {
 	assert.Equal(t, want, got)
 
 	var b strings.Builder
-	assert.NoError(t, WriteLoads(&b, []Load{{DPRank: 0, NumRunningReqs: 3}, {DPRank: 1, Spec: &SpecLoad{AcceptRate: 0.5}}}))
+	require.NoError(t, WriteLoads(&b, []Load{{DPRank: 0, NumRunningReqs: 3}, {DPRank: 1, Spec: &SpecLoad{AcceptRate: 0.5}}}))
 	assert.Contains(t, b.String(), "# TYPE sglang_num_running_reqs gauge\nsglang_num_running_reqs{dp_rank=\"0\"} 3\nsglang_num_running_reqs{dp_rank=\"1\"} 0\n")
 	assert.Contains(t, b.String(), "# TYPE sglang_spec_accept_rate gauge\nsglang_spec_accept_rate{dp_rank=\"1\"} 0.5\n")
 	assert.NotContains(t, b.String(), "HELP")

@@ -318,6 +318,11 @@ func TestDeadRank(t *testing.T) {
 		"a dead rank's last value stays")
 	assert.Equal(t, map[string]float64{"0": 1}, e.counts(sglang.FamilyQueueTimeSeconds, sglang.LabelTPRank))
 
+	dp := engineOf(t, attentionDP)
+	dp.page.StopRank(0, 0, 0)
+	dp.schedulers[0].DPStep(&ledger.DPStep{Tokens: 1, MaxTokens: 1, SumTokens: 1, Groups: 2})
+	assert.Equal(t, map[string]float64{"0": 0, "1": 0, "2": 0, "3": 0}, dp.counts(sglang.FamilyDPAttentionTokenImbalanceRatio, sglang.LabelTPRank))
+
 	e.page.Scheduler(e.places[0]).Report(s)
 	pids := e.numbers(sglang.FamilyNumRetractedReqs, sglang.LabelTPRank, sglang.LabelPID)
 	assert.Len(t, pids, 4, "the dead processes' series stay beside the living ones': %v", pids)
@@ -359,6 +364,26 @@ func TestNothingBeforeItsFirstWrite(t *testing.T) {
 	}
 	e.tokenizer.Aborted(request(true))
 	assert.Equal(t, map[string]float64{"": 1}, e.numbers(sglang.FamilyNumAbortedRequestsTotal))
+}
+
+// An extra label with the name of another replaces it, and no series has a name twice.
+func TestExtraLabelReplaces(t *testing.T) {
+	e := engineOf(t, func(a *args.Args) { a.ExtraMetricLabels = map[string]string{sglang.LabelModelName: "mine"} })
+	e.schedulers[0].QueueTime(time.Millisecond)
+	assert.Equal(t, map[string]float64{"mine": 1}, e.counts(sglang.FamilyQueueTimeSeconds, sglang.LabelModelName))
+	body, _ := e.get(acceptText)
+	assert.NotContains(t, string(body), e.page.modelName())
+}
+
+// Labels off the allow-list change nothing.
+func TestCustomLabelsAllowed(t *testing.T) {
+	e := engineOf(t, customLabels)
+	for _, labels := range []map[string]string{nil, {"user": "u"}, {"app": ""}, {"app": "chat"}} {
+		r := request(true)
+		r.CustomLabels = labels
+		e.tokenizer.Aborted(r)
+	}
+	assert.Equal(t, map[string]float64{"/": 3, "chat/": 1}, e.numbers(sglang.FamilyNumAbortedRequestsTotal, "app", "tenant"))
 }
 
 func TestBalancednessIsOfTheFirstExpertRank(t *testing.T) {

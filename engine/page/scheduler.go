@@ -216,7 +216,8 @@ func (s *scheduler) DPStep(d *ledger.DPStep) {
 	observeTime(s.dpSyncWait.with(), s.page.time, d.SyncWait, time.Second)
 	if s.dp <= 0 && d.SumTokens > 0 {
 		// One process of the engine observes it, even when all show their statistics.
-		observe(s.dpRatio.with()[:1], float64(d.MaxTokens)*float64(d.Groups)/float64(d.SumTokens), 1)
+		first := s.dpRatio.with()
+		observe(first[:min(1, len(first))], float64(d.MaxTokens)*float64(d.Groups)/float64(d.SumTokens), 1)
 	}
 }
 

@@ -24,12 +24,16 @@ const (
 // from the allow-list, so there is one set of families for each combination.
 type tokenizer struct {
 	page *Page
-	sets map[string]*tokenizerSet
+	sets map[choice]*tokenizerSet
 	none *tokenizerSet // for a client that chose nothing
+	rest *tokenizerSet // for those for whom no series is left; nil until there is one
 	// startup has the longest of each phase over the ranks.
 	startup, graph map[string]float64
-	key            strings.Builder
 }
+
+// choice is what a client's labels depend on: its priority, and its values of the
+// allow-list, joined.
+type choice struct{ priority, custom string }
 
 // tokenizerSet is the families under one combination of a client's labels.
 type tokenizerSet struct {
@@ -41,7 +45,7 @@ type tokenizerSet struct {
 }
 
 func newTokenizer(p *Page) *tokenizer {
-	t := &tokenizer{page: p, sets: map[string]*tokenizerSet{}, startup: map[string]float64{}, graph: map[string]float64{}}
+	t := &tokenizer{page: p, sets: map[choice]*tokenizerSet{}, startup: map[string]float64{}, graph: map[string]float64{}}
 	t.none = newTokenizerSet(p, t.labels("", func(string) string { return "" }))
 	return t
 }
@@ -83,39 +87,46 @@ func (t *tokenizer) labels(priority string, custom func(name string) string) []L
 
 // of finds the families for a request. Clients that invent ever more labels share one set.
 func (t *tokenizer) of(r *ledger.Request) *tokenizerSet {
-	priority := ""
+	c := choice{custom: t.customOf(r)}
 	if t.page.args.EnablePriorityScheduling && r.Priority != nil {
-		priority = strconv.Itoa(*r.Priority)
+		c.priority = strconv.Itoa(*r.Priority)
 	}
-	if priority == "" && len(r.CustomLabels) == 0 {
+	if c == (choice{}) {
 		return t.none
 	}
-	t.key.Reset()
-	t.key.WriteString(priority)
-	for _, name := range t.page.args.TokenizerMetricsAllowedCustomLabels {
-		t.key.WriteByte(0)
-		t.key.WriteString(r.CustomLabels[name])
-	}
-	key := t.key.String()
-	set, ok := t.sets[key]
+	set, ok := t.sets[c]
 	switch {
 	case ok:
 		return set
 	case len(t.sets) >= t.page.limit:
 		return t.overflow()
 	}
-	set = newTokenizerSet(t.page, t.labels(priority, func(name string) string { return r.CustomLabels[name] }))
-	t.sets[key] = set
+	set = newTokenizerSet(t.page, t.labels(c.priority, func(name string) string { return r.CustomLabels[name] }))
+	t.sets[c] = set
 	return set
 }
 
-func (t *tokenizer) overflow() *tokenizerSet {
-	set, ok := t.sets[Overflow]
-	if !ok {
-		set = newTokenizerSet(t.page, t.labels(Overflow, func(string) string { return Overflow }))
-		t.sets[Overflow] = set
+// customOf joins a client's values of the allow-list; "" if it has none.
+func (t *tokenizer) customOf(r *ledger.Request) string {
+	if len(r.CustomLabels) == 0 {
+		return ""
 	}
-	return set
+	var b strings.Builder
+	for _, name := range t.page.args.TokenizerMetricsAllowedCustomLabels {
+		b.WriteString(r.CustomLabels[name])
+		b.WriteByte(0)
+	}
+	if strings.Trim(b.String(), "\x00") == "" {
+		return ""
+	}
+	return b.String()
+}
+
+func (t *tokenizer) overflow() *tokenizerSet {
+	if t.rest == nil {
+		t.rest = newTokenizerSet(t.page, t.labels(Overflow, func(string) string { return Overflow }))
+	}
+	return t.rest
 }
 
 // Finished implements [ledger.TokenizerCollector]. The engine's own probes are in

@@ -128,13 +128,14 @@ func (v *vec[T]) create(key [maxOwn]string) []shown[T] {
 
 func (v *vec[T]) of(e *emitter, values []string) Series {
 	ls := make([]Label, 0, len(e.labels)+len(values))
-	for _, l := range e.labels {
-		if !slices.Contains(v.own, l.Name) {
-			ls = append(ls, l)
-		}
-	}
 	for i, name := range v.own {
 		ls = append(ls, Label{name, values[i]})
+	}
+	// The last of a name counts: an extra label may replace the role's.
+	for _, l := range slices.Backward(e.labels) {
+		if !slices.ContainsFunc(ls, func(has Label) bool { return has.Name == l.Name }) {
+			ls = append(ls, l)
+		}
 	}
 	slices.SortFunc(ls, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	return Series{Family: v.family, Labels: ls, Bounds: v.role.page.boundsOf(v.family), PID: e.pid}

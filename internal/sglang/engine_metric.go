@@ -328,7 +328,9 @@ var LoopCategories = [...]string{
 // Values of LabelForwardOverlap.
 const (
 	OverlapNone = "none"
-	OverlapFull = "full"
+	// OverlapPartial: a forward pass ran at one end of the time only.
+	OverlapPartial = "partial"
+	OverlapFull    = "full"
 )
 
 // Values of LabelKind on the families of DP attention.
