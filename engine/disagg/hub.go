@@ -9,9 +9,9 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
 )
 
-// Hub hands one engine's messages to the scheduler that has the room. Messages for
-// rooms that nobody has yet wait for a while: a decode node may be faster than the
-// prefill node's front end.
+// Hub hands one engine's messages to the scheduler that has the room. What opens a
+// room that nobody has yet, or gives it up, waits for a while: a decode node may be
+// faster than the prefill node's front end, or the other way round.
 type Hub struct {
 	loop  *clock.Loop
 	link  Link
@@ -64,11 +64,14 @@ func (h *Hub) receive(m Message) {
 		f(m)
 		return
 	}
-	if m.Kind != Metadata || len(h.early) >= maxEarly {
+	if m.Kind != Metadata && m.Kind != Failed || len(h.early) >= maxEarly {
 		h.Lost++
 		return
 	}
 	h.early[m.Room] = append(h.early[m.Room], m)
+	if len(h.early[m.Room]) > 1 {
+		return
+	}
 	h.loop.After(earlyWait, func() {
 		h.Lost += len(h.early[m.Room])
 		delete(h.early, m.Room)

@@ -221,6 +221,7 @@ const (
 
 func (s *Scheduler) end(w *work) {
 	w.r.Sched.Done = s.Loop.Now()
+	s.pd.part(w)
 	s.move(w, stateEnded)
 	s.ended++
 }

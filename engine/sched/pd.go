@@ -84,6 +84,15 @@ func (n *pdNode) add(s *Scheduler, w *work) {
 	n.decode.Add(w.r)
 }
 
+// part tells the decode node of a request that ends on the prefill node before its
+// KV was sent.
+func (n *pdNode) part(w *work) {
+	if n.prefill != nil && !w.parted {
+		w.parted = true
+		n.prefill.Drop(w.r)
+	}
+}
+
 // pump moves what can be moved in each round.
 func (n *pdNode) pump(s *Scheduler) {
 	if n.decode == nil || s.paused {
@@ -118,7 +127,6 @@ func (s *Scheduler) bootstrapped(w *work) {
 // send (prefill node) hands a request's KV to the transfer, which needs it locked.
 func (n *pdNode) send(s *Scheduler, w *work, at ledger.Reading) {
 	if w.aborted {
-		n.prefill.Drop(w.r)
 		s.finish(w, ledger.FinishAbort, at)
 		return
 	}
@@ -138,6 +146,7 @@ func (s *Scheduler) sent(w *work, latency time.Duration) {
 		return
 	}
 	r := w.r
+	w.parted = true
 	at := s.reading(s.Loop.Now())
 	r.Sched.TransferDone = at.At
 	s.slice(r, sglang.StagePrefillTransferKVCache, w.pdFrom, at)
@@ -198,6 +207,7 @@ func failedIn(p disagg.Phase) func(*Scheduler, *work) {
 // pdFailed ends a request whose room failed, through the output path: the client
 // gets an error, and the front end takes its readings.
 func (s *Scheduler) pdFailed(w *work, p disagg.Phase) {
+	w.parted = true
 	if w.state == stateRunning || w.state == stateChunked {
 		w.aborted = true // the peer gave up while it ran
 		return
@@ -239,9 +249,7 @@ func (s *Scheduler) failWaiting(w *work) {
 
 // abort gives up a request in a PD queue, at the client's wish.
 func (n *pdNode) abort(s *Scheduler, w *work) {
-	if n.prefill != nil {
-		n.prefill.Drop(w.r)
-	} else {
+	if n.decode != nil {
 		n.decode.Drop(w.r)
 	}
 	w.r.AbortMessage = "Aborted by AbortReq."

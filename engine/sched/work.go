@@ -67,6 +67,8 @@ type work struct {
 
 	pdFrom     ledger.Reading
 	firstToken int32
+	// parted: the other node needs to hear no more of it.
+	parted bool
 }
 
 func (w *work) prompt() int { return len(w.r.Prompt) }
