@@ -50,7 +50,25 @@ race:
 ## e2e: the built binary with Python OpenTelemetry SDKs and Prometheus (python3-venv, prometheus)
 .PHONY: e2e
 e2e: build test/.venv/ready
-	cd test && $(GO) test -count=1 -timeout 15m -v ./...
+	cd test && $(GO) test -count=1 -timeout 20m -v -skip '^Test(Kafka|Jaeger)' ./...
+
+## e2e-kafka: agents and gateways with a Kafka broker between them (java, maven)
+.PHONY: e2e-kafka
+e2e-kafka: build .cache/kafka/ready
+	cd test && $(GO) test -count=1 -timeout 20m -v -run '^TestKafka' .
+
+.cache/kafka/ready: test/backends/kafka/pom.xml
+	@$(call need,java mvn); set -x; rm -rf $(@D); \
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/libs -DincludeScope=runtime && touch $@
+
+# Built once, which takes ten minutes of CPU time.
+## e2e-jaeger: what Jaeger shows of the spans of Python OpenTelemetry SDKs (python3-venv)
+.PHONY: e2e-jaeger
+e2e-jaeger: build bin/jaeger test/.venv/ready
+	cd test && $(GO) test -count=1 -timeout 10m -v -run '^TestJaeger' .
+
+bin/jaeger: test/backends/jaeger/go.sum
+	cd $(<D) && $(GO) build -trimpath -ldflags="-s -w" -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
 
 # Where Python is missing the tests that need it say so, and fail if CI is set.
 test/.venv/ready: test/requirements.txt

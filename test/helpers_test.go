@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 	"github.com/otelcol-sglang/otelcol-sglang/test/internal/collector"
@@ -80,6 +85,19 @@ func await(t *testing.T, c *collector.Collector, s *sink.Sink, count int) (*span
 	own := c.Settle(outLimit)
 	return spans.TreeOf(s.Traces()...), own
 }
+
+// send exports one batch.
+func send(t *testing.T, endpoint string, td ptrace.Traces) {
+	t.Helper()
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = ptraceotlp.NewGRPCClient(conn).Export(context.Background(), ptraceotlp.NewExportRequestFromTraces(td))
+	require.NoError(t, err)
+}
+
+// until waits as long as the last span may take.
+func until(done func() bool) bool { return tool.Until(outLimit, done) }
 
 // checkRanks: ranks are on the resources, in place of the senders' marks.
 func checkRanks(t *testing.T, out *spans.Tree) {

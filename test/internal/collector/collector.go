@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,29 +66,33 @@ func Start(t testing.TB, o Options) *Collector {
 }
 
 // configure writes the configuration with free ports in place of the usual ones.
+// Which of them there are depends on the configuration; health and the
+// collector's own telemetry always are.
 func (c *Collector) configure() {
 	c.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(tool.Root(), "config", c.options.Config))
 	require.NoError(c.t, err)
 	text := string(raw)
 	for _, p := range []struct {
-		usual  string
-		format string
-		to     *string
+		usual    *regexp.Regexp
+		replaced string
+		to       *string
 	}{
-		{"endpoint: localhost:4317\n", "endpoint: %s\n", &c.GRPC},
-		{"endpoint: localhost:4318\n", "endpoint: %s\n", &c.HTTP},
-		{"endpoint: localhost:13133\n", "endpoint: %s\n", &c.health},
-		{"localhost:8889", "%s", &c.Metrics},
+		{regexp.MustCompile(`:4317\b`), ":%d", &c.GRPC},
+		{regexp.MustCompile(`:4318\b`), ":%d", &c.HTTP},
+		{regexp.MustCompile(`:8889\b`), ":%d", &c.Metrics},
+		{regexp.MustCompile(`:13133\b`), ":%d", &c.health},
+		{regexp.MustCompile(`port: 8888\b`), "port: %d", &c.Own},
 	} {
-		*p.to = tool.Address(tool.FreePort(c.t))
-		require.Contains(c.t, text, p.usual)
-		text = strings.ReplaceAll(text, p.usual, fmt.Sprintf(p.format, *p.to))
+		if !p.usual.MatchString(text) {
+			continue
+		}
+		port := tool.FreePort(c.t)
+		*p.to = tool.Address(port)
+		text = p.usual.ReplaceAllString(text, fmt.Sprintf(p.replaced, port))
 	}
-	own := tool.FreePort(c.t)
-	c.Own = tool.Address(own)
-	require.Contains(c.t, text, "port: 8888\n")
-	text = strings.ReplaceAll(text, "port: 8888\n", fmt.Sprintf("port: %d\n", own))
+	require.NotEmpty(c.t, c.health)
+	require.NotEmpty(c.t, c.Own)
 	c.write("config.yaml", text)
 	c.write("overlay.yaml", c.options.Overlay)
 }

@@ -85,6 +85,12 @@ func (c *Collector) Drain(limit time.Duration) {
 	c.await(limit, held)
 }
 
+// Queued waits until the exporter's queue has handed on all that it has.
+func (c *Collector) Queued(limit time.Duration) Own {
+	c.t.Helper()
+	return c.await(limit, queued)
+}
+
 func (c *Collector) await(limit time.Duration, zero []string) Own {
 	c.t.Helper()
 	var own Own

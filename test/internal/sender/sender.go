@@ -80,12 +80,18 @@ type Engine struct {
 // New connects the processes of a capture to a collector.
 func New(t testing.TB, endpoint, name string) *Engine {
 	t.Helper()
+	return NewSpread(t, name, func(string) string { return endpoint })
+}
+
+// NewSpread connects each process of a capture to the collector of its node.
+func NewSpread(t testing.TB, name string, endpoint func(peer string) string) *Engine {
+	t.Helper()
 	e := &Engine{exports: Load(t, name), clients: map[string]ptraceotlp.GRPCClient{}}
 	for _, x := range e.exports {
 		if e.clients[x.Peer] != nil {
 			continue
 		}
-		conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+		conn, err := grpc.NewClient(endpoint(x.Peer), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		e.clients[x.Peer] = ptraceotlp.NewGRPCClient(conn)

@@ -85,6 +85,17 @@ func All(td ptrace.Traces) iter.Seq[Span] {
 	}
 }
 
+// Add adds the spans of another tree.
+func (t *Tree) Add(other *Tree) {
+	for id, s := range other.Spans {
+		if _, ok := t.Spans[id]; ok {
+			t.Twice = append(t.Twice, id)
+		}
+		t.Spans[id] = s
+	}
+	t.Twice = append(t.Twice, other.Twice...)
+}
+
 // Of is the part of a tree that belongs to the traces of another.
 func (t *Tree) Of(other *Tree) *Tree {
 	traces := map[pcommon.TraceID]bool{}

@@ -31,12 +31,18 @@ func Need(t testing.TB, program, how string) string {
 	if err == nil {
 		return path
 	}
-	missing := fmt.Sprintf("%s is missing: %s", program, how)
+	Missing(t, program, how)
+	return ""
+}
+
+// Missing skips a test whose parts are not there, and fails it in CI.
+func Missing(t testing.TB, what, how string) {
+	t.Helper()
+	missing := fmt.Sprintf("%s is missing: %s", what, how)
 	if os.Getenv("CI") != "" {
 		t.Fatal(missing)
 	}
 	t.Skip(missing)
-	return ""
 }
 
 // Binary is a program that `make build` makes.
