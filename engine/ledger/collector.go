@@ -66,7 +66,9 @@ type TokenizerCollector interface {
 	LoadsQueried(d time.Duration)
 }
 
-// RadixCollector is the prefix tree's book. Drops need no time.
+// RadixCollector is the prefix tree's book. Bytes are one rank's shard. A transfer
+// that moves several pools is told once per pool; its time goes with the first, the
+// others' is Unset. Drops need no time.
 type RadixCollector interface {
 	Evicted(tokens int, d time.Duration)
 	LoadedBack(pool string, tokens int, bytes int64, d time.Duration)

@@ -19,6 +19,7 @@ type holding struct {
 	r       *ledger.Request
 	session string // whose slot keeps its KV, "" for none
 	slot    *session.Slot[*holding]
+	before  []int32 // tokens of the slot when its turn began
 	lock    radix.Lock
 	prefix  int // tokens in the tree, whole pages
 	alloc   int // tokens with memory, in all
@@ -49,7 +50,7 @@ func (m *Memory) Begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra
 
 func (m *Memory) begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra int) (*holding, bool) {
 	if s := m.slot(r, tokens); s != nil {
-		return m.resume(s.Held, r, p, extra)
+		return m.resume(s, r, p, extra)
 	}
 	total := p.Device + p.Host + p.Storage
 	node := m.root(r)
@@ -289,6 +290,9 @@ func (m *Memory) Release(held ledger.Holding) {
 	h := held.(*holding)
 	delete(m.holdings, h)
 	if h.slot != nil {
+		if m.rollBack(h) {
+			return
+		}
 		m.sessions.Drop(h.session, h.slot)
 	}
 	m.free(h)

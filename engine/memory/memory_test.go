@@ -326,6 +326,27 @@ func TestSessionThatDoesNotGoOn(t *testing.T) {
 	assert.Equal(t, 0, b.Sessions().Open, "a turn that failed ends its session")
 }
 
+func TestFailedTurnRollsBack(t *testing.T) {
+	b := newBench(t, Sizes{Tokens: 400}, pages(4), streaming)
+	h, _ := b.begin(request(turn), seq(1, 30))
+	b.Finish(h, seq(1, 30))
+	before, _, _ := b.Books()
+	h, p := b.begin(request(turn), seq(1, 60))
+	assert.Equal(t, 30, p.Device)
+	b.Release(h)
+	after, _, _ := b.Books()
+	assert.Equal(t, before, after)
+	_, p = b.begin(request(turn), seq(1, 60))
+	assert.Equal(t, 30, p.Device, "the slot is as it was")
+
+	b = newBench(t, Sizes{Tokens: 400, States: 4}, pages(4), streaming)
+	h, _ = b.begin(request(turn), seq(1, 30))
+	b.Finish(h, seq(1, 30))
+	h, _ = b.begin(request(turn), seq(1, 60))
+	b.Release(h)
+	assert.Zero(t, b.Sessions().Open, "a state does not go back")
+}
+
 func TestIdleSessionsClose(t *testing.T) {
 	b := newBench(t, Sizes{Tokens: 400}, streaming)
 	h, _ := b.begin(request(turn), seq(1, 30))

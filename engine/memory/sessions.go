@@ -36,13 +36,15 @@ func (m *Memory) openSession(h *holding) {
 }
 
 // resume goes on with what a slot holds: there is no match in the tree.
-func (m *Memory) resume(h *holding, r *ledger.Request, p ledger.Prefix, extra int) (*holding, bool) {
+func (m *Memory) resume(s *session.Slot[*holding], r *ledger.Request, p ledger.Prefix, extra int) (*holding, bool) {
+	h := s.Held
 	if p.Device != h.alloc {
 		return nil, false
 	}
 	if !m.ensure(m.growth(h, extra)) {
 		return nil, false
 	}
+	h.before = s.Tokens
 	h.slot, _, _ = m.sessions.Start(r.Session)
 	m.unpark(h)
 	h.r = r
@@ -63,8 +65,17 @@ func (m *Memory) park(h *holding, tokens []int32) bool {
 			m.pools[p].Park(kv.Count(pages))
 		}
 	}
-	h.r, h.slot = nil, nil
+	h.r, h.slot, h.before = nil, nil, nil
 	return true
+}
+
+// rollBack leaves the slot as it was before a turn that failed; false if that cannot
+// be: a window that has moved on and a state that has changed do not come back.
+func (m *Memory) rollBack(h *holding) bool {
+	if m.pools[radix.SWA] != nil || m.pools[radix.Mamba] != nil || len(h.before) == 0 {
+		return false
+	}
+	return m.park(h, h.before)
 }
 
 func (m *Memory) unpark(h *holding) {

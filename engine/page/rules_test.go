@@ -214,6 +214,16 @@ func TestCachedTokensBySource(t *testing.T) {
 	assert.Equal(t, map[string]float64{"": 1692}, e.numbers(sglang.FamilyUncachedPromptTokensHistogram))
 }
 
+func TestATransferOfTwoPoolsTakesOneTime(t *testing.T) {
+	e := engineOf(t, tieredTP4)
+	e.radixes[0].BackedUp(sglang.PoolKV, 500, 1000, time.Millisecond)
+	e.radixes[0].BackedUp(sglang.PoolSWA, 100, 200, ledger.Unset)
+	counts := e.counts(sglang.FamilyHiCacheBackupDurationSeconds, sglang.LabelTPRank)
+	assert.Equal(t, map[string]float64{"0": 1, "1": 1, "2": 1, "3": 1}, counts)
+	bytes := e.numbers(sglang.FamilyHiCacheBackupBytesTotal, sglang.LabelTPRank)
+	assert.Equal(t, map[string]float64{"0": 1200, "1": 1200, "2": 1200, "3": 1200}, bytes)
+}
+
 // Ranks of one place differ a little, and a slow one a lot; sums over ranks of a
 // replicated count are the number of ranks times what happened.
 func TestRanksMeasureForThemselves(t *testing.T) {

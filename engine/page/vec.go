@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
@@ -174,8 +175,12 @@ func addTime(ss []shown[Counter], t RankTime, d time.Duration) {
 	}
 }
 
-// observeTime is one observation of each rank's own duration, in units of unit.
+// observeTime is one observation of each rank's own duration, in units of unit; none
+// of what is [ledger.Unset].
 func observeTime(ss []shown[Histogram], t RankTime, d, unit time.Duration) {
+	if d == ledger.Unset {
+		return
+	}
 	for i := range ss {
 		if ss[i].running() {
 			ss[i].instrument.Observe(float64(ss[i].rank.measured(t, d))/float64(unit), 1)
