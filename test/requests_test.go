@@ -119,17 +119,20 @@ func TestManySteps(t *testing.T) {
 	c.Settle(outLimit)
 
 	assert.LessOrEqual(t, rig.kept(long.sampled), 40)
+	decodes := 0
 	for _, td := range backend.Traces() {
 		for s := range spans.All(td) {
 			if s.TraceID() != long.trace || s.Name() != "decode_forward" {
 				continue
 			}
+			decodes++
 			count, _ := s.Attributes().Get(sglang.AttrStepsCount)
 			sum, _ := s.Attributes().Get(sglang.AttrStepsSum)
 			assert.EqualValues(t, 2000, count.Int())
 			assert.InEpsilon(t, long.sum/1e3, sum.Double(), 0.01)
 		}
 	}
+	assert.Equal(t, 1, decodes)
 }
 
 // TestAcceptedLessFinished: requests that the engine's server accepted and whose

@@ -4,6 +4,8 @@
 package genaiprocessor
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
 )
 
 // Public reports as small inputs; the numbers in the names are those of the
@@ -458,6 +461,63 @@ func TestOperation(t *testing.T) {
 		r := newRig(t, nil, nil)
 		r.send(reduceRanks(loadCapture(t, "traces-embeddings-tp1"))...)
 		assert.Equal(t, "embeddings", text(r.roots()[0], sglang.AttrOperationName))
+		r.close()
+	})
+}
+
+// The engine's trace ids begin with eight zero bytes.
+func TestCase6Shards(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	var traces [shardCount]int
+	const each = 1000
+	for range each * shardCount {
+		var id assembly.TraceID
+		binary.BigEndian.PutUint64(id[8:], rng.Uint64())
+		traces[shardOf(id)]++
+	}
+	for i, n := range traces {
+		assert.InDelta(t, each, n, each/5, "shard %d", i)
+	}
+}
+
+// A link alone joins the engine's root to the span of the HTTP server above it.
+func TestCase38LinkOnly(t *testing.T) {
+	run(t, "to another trace", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := plainStory(finished(10))
+		td := s.end()
+		root := s.spans.At(s.spans.Len() - 1)
+		server := pcommon.TraceID{1, 2, 3}
+		for _, span := range []ptrace.Span{root, s.spans.At(0)} {
+			link := span.Links().AppendEmpty()
+			link.SetTraceID(server)
+			link.SetSpanID(pcommon.SpanID{1})
+		}
+		r.send(td)
+		require.Len(t, r.roots(), 1)
+		got := r.roots()[0]
+		assert.Equal(t, server, got.Links().At(0).TraceID())
+		assert.Equal(t, sglang.CompletenessComplete, text(got, sglang.AttrCompleteness), "the other trace is not waited for")
+		assert.InDelta(t, 0.1, seconds(got, sglang.AttrLatencyInQueue), 1e-9)
+		r.close()
+	})
+}
+
+// Behind another front end there may be the engine's roots only.
+func TestCase46OnlyRoots(t *testing.T) {
+	run(t, "nothing below", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		r.send(newStory(1000, finished(10, sglang.AttrLatencyTTFT, 0.25, sglang.AttrLatencyInInference, 0.9)).end())
+		time.Sleep(7 * time.Second)
+		require.Len(t, r.roots(), 1)
+		root := r.roots()[0]
+		assert.InDelta(t, 0.25, seconds(root, sglang.AttrLatencyTTFT), 1e-9)
+		assert.InDelta(t, 0.75/9, seconds(root, sglang.AttrOutTPOT), 1e-9)
+		assert.InDelta(t, 1, seconds(root, sglang.AttrLatencyE2E), 1e-9)
+		assert.InDelta(t, 0.9, seconds(root, sglang.AttrLatencyInInference), 1e-9)
+		assert.NotContains(t, root.Attributes().AsRaw(), sglang.AttrLatencyInQueue)
+		assert.InDelta(t, 1, seconds(root, sglang.AttrBudgetPrefix+"unattributed"), 1e-9)
+		assert.Equal(t, sglang.CompletenessNoScheduler, text(root, sglang.AttrCompleteness))
 		r.close()
 	})
 }

@@ -147,3 +147,73 @@ func sameOrAbsent(t *testing.T, want, got ptrace.Span) {
 	}
 	checkBudget(t, got)
 }
+
+// Release 0.5.6: a room and the role "null" for unified requests too, names of
+// dispatch of its own, numbered steps below the thread, a root without latencies.
+func TestRelease056(t *testing.T) {
+	run(t, "null", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := newStory(1000, map[string]any{sglang.AttrRID: "chatcmpl_1", sglang.AttrBootstrapRoom: "None"})
+		s.name, s.parent = "null Req chatcmpl", newID()
+		s.process()
+		s.thread("Tokenizer", -1, "", stage{"tokenize", 0, 2}, stage{"dispatch", 2, 3})
+		s.process()
+		s.thread("DP Controller", -1, "dispatch", stage{"dc_dispatch", 3, 4})
+		s.scheduler(stage{"request_process", 4, 5}, stage{"prefill_waiting", 5, 105}, stage{"prefill_forward", 105, 200})
+		s.links["decode_forward"] = s.spans.At(s.spans.Len() - 1).SpanID() // the thread
+		s.steps(10, 200, 79)
+		td := s.end()
+		s.span(pcommon.SpanID{}, "Bootstrap Room 0x0", 0, 1000).SetSpanID(s.parent)
+		r.send(split(td)...)
+		require.Len(t, r.roots(), 1)
+		root := r.roots()[0]
+		assert.Equal(t, sglang.CompletenessComplete, text(root, sglang.AttrCompleteness))
+		assert.Equal(t, sglang.SpanNameRequest, root.Name())
+		assert.NotContains(t, root.Attributes().AsRaw(), sglang.AttrPDRole, "it has no role")
+		assert.InDelta(t, 0.2, seconds(root, sglang.AttrLatencyTTFT), 1e-9)
+		assert.InDelta(t, 0.1, seconds(root, sglang.AttrLatencyInQueue), 1e-9)
+		assert.InDelta(t, 0.79, seconds(root, sglang.AttrBudgetPrefix+"decode"), 1e-9)
+		assert.InDelta(t, 0.002, seconds(root, sglang.AttrBudgetPrefix+"dispatch"), 1e-9, "of both")
+		assert.Equal(t, "10", text(root, sglang.AttrStepsCount))
+		checkBudget(t, root)
+		r.close()
+	})
+}
+
+// Releases 0.5.12 to 0.5.23 write slices of speculation, which take no part in the
+// budget but in the number of slices that a thread waits for.
+func TestReleaseSpeculation(t *testing.T) {
+	run(t, "draft, verify, extend", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := newStory(1000, finished(31)).frontEnd()
+		th := s.scheduler(stage{"request_process", 4, 5}, stage{"prefill_waiting", 5, 105},
+			stage{"prefill_forward", 105, 200}, stage{"decode_forward", 200, 999})
+		s.steps(10, 200, 79)
+		decode := s.links["decode_forward"]
+		for i := range 10 {
+			at := 200 + 79*float64(i)
+			for _, name := range []string{"spec_draft", "spec_verify", "spec_draft_extend"} {
+				s.span(decode, name, at, at+20)
+			}
+		}
+		th.Attributes().PutInt(sglang.AttrThreadSpans, 44)
+		batches := split(s.end())
+		last := -1
+		for i, td := range batches {
+			if td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Name() == "spec_verify" {
+				last = i
+			}
+		}
+		batches = append(append(batches[:last:last], batches[last+1:]...), batches[last])
+		r.send(batches[:len(batches)-1]...)
+		assert.Empty(t, r.roots(), "one slice is owed")
+		r.send(batches[len(batches)-1])
+		require.Len(t, r.roots(), 1)
+		root := r.roots()[0]
+		assert.Equal(t, sglang.CompletenessComplete, text(root, sglang.AttrCompleteness))
+		assert.InDelta(t, 0.8/30, seconds(root, sglang.AttrOutTPOT), 1e-9)
+		assert.InDelta(t, 0.799, seconds(root, sglang.AttrBudgetPrefix+"decode"), 1e-9)
+		assert.InDelta(t, 3, seconds(r.named("decode_forward")[0], sglang.AttrStepsTokens), 1e-9)
+		r.close()
+	})
+}
