@@ -6,6 +6,7 @@ package trace // import "github.com/otelcol-sglang/otelcol-sglang/engine/trace"
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
@@ -41,8 +42,10 @@ type Config struct {
 	// exporter daemon with a service.instance.id of its own, roots do not.
 	Async bool
 
-	// Seed decides ids, delays and offsets: an engine that restarts needs another.
+	// Seed and Name decide ids, delays and offsets: an engine that restarts needs
+	// another seed, and two engines need names of their own.
 	Seed uint64
+	Name string
 	// StepJitter is the largest delay with which a rank reads the clock.
 	StepJitter time.Duration
 	// ClockOffset is the largest error of a process' wall clock, either way.
@@ -57,7 +60,7 @@ func FromArgs(a *args.Args, loop *clock.Loop, sink Sink) Config {
 	return Config{
 		Loop: loop, Sink: sink, Mode: a.DisaggregationMode, Model: a.ServedModelName,
 		Level: a.TraceLevel, ServiceName: a.OTLPServiceName,
-		Seed: a.Seed, StepJitter: a.StepJitter,
+		Seed: a.Seed, Name: fmt.Sprintf("%s %s:%d", a.DisaggregationMode, a.Host, a.Port), StepJitter: a.StepJitter,
 	}
 }
 
@@ -69,6 +72,9 @@ const DefaultClockOffset = 300 * time.Microsecond
 const maxDelay = time.Hour
 
 func (c *Config) withDefaults() {
+	name := fnv.New64a()
+	name.Write([]byte(c.Name))
+	c.Seed ^= name.Sum64()
 	set(&c.Mode, args.Unified)
 	set(&c.ServiceName, "sglang")
 	set(&c.HostID, "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f")

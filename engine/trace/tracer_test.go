@@ -542,20 +542,22 @@ func TestBatchIDs(t *testing.T) {
 	}
 }
 
-// TestSameSeed: one seed, one run; another seed, other ids.
+// TestSameSeed: one seed, one run; another seed or engine, other ids.
 func TestSameSeed(t *testing.T) {
-	run := func(seed uint64) (ids []string) {
-		b := newBench(t, func(c *Config) { c.Seed = seed })
+	run := func(seed uint64, name string) (ids []string) {
+		b := newBench(t, func(c *Config) { c.Seed, c.Name = seed, name })
 		story(b.Tracer, newRequest("a"), alone, 0, 5)
 		for _, s := range spansOf(b.out()...) {
-			ids = append(ids, fmt.Sprint(s.TraceID(), s.SpanID(), s.StartTimestamp(), s.EndTimestamp()))
+			ids = append(ids, s.TraceID().String(), s.SpanID().String(), fmt.Sprint(s.SpanID(), s.EndTimestamp()))
 		}
 		return ids
 	}
-	first, other := run(1), run(2)
-	assert.Equal(t, first, run(1))
-	for _, id := range first {
-		assert.NotContains(t, other, id)
+	first := run(1, "")
+	assert.Equal(t, first, run(1, ""))
+	for _, other := range [][]string{run(2, ""), run(1, "another engine")} {
+		for _, id := range first {
+			assert.NotContains(t, other, id)
+		}
 	}
 }
 
