@@ -29,6 +29,7 @@ const batchSpans = 64
 type load struct {
 	name              string // prefix of its senders' names
 	tp, level, tokens int
+	requests          int // that a round of the benchmark serves
 	lastID            uint64
 	batches           [][]ptrace.Traces // by process; the front end's first
 }
@@ -98,15 +99,16 @@ func (l *load) request() {
 	l.add(0, trace, root, 0, 0, " Req 0815").Attributes().PutStr(sglang.AttrRID, "0815")
 }
 
-// BenchmarkConsume measures Consume alone: ns, bytes and allocations per span of
-// rank 0, whose copies are kept, and of the other ranks, whose copies are folded.
-// Bytes and allocations are the whole process's, the flusher's part included.
+// BenchmarkConsume measures Consume alone: CPU time, bytes and allocations per
+// span of rank 0 and the front end, whose spans are kept, and of the other ranks,
+// whose copies are folded. All are the whole process's, the flusher's part included.
 func BenchmarkConsume(b *testing.B) {
+	requests := map[int]int{1: 400, 3: 20} // by level, for about as many spans
 	for _, tp := range []int{1, 4, 8} {
 		for _, level := range []int{1, 3} {
 			for _, goroutines := range []int{1, 9} {
 				b.Run(fmt.Sprintf("tp%d/level%d/goroutines%d", tp, level, goroutines), func(b *testing.B) {
-					benchConsume(b, &load{tp: tp, level: level, tokens: 200}, goroutines)
+					benchConsume(b, &load{tp: tp, level: level, tokens: 200, requests: requests[level]}, goroutines)
 				})
 			}
 		}
@@ -119,85 +121,69 @@ func benchConsume(b *testing.B, l *load, goroutines int) {
 	require.NoError(b, p.Start(context.Background(), componenttest.NewNopHost()))
 	defer func() { require.NoError(b, p.Shutdown(context.Background())) }()
 	l.serve(1)
+	var kept, folded measured
 	send(b, p, l.batches, 1) // the ranks are known from here on
-	var m measured
 	for b.Loop() {
 		b.StopTimer()
-		l.serve(20)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+		l.serve(l.requests)
+		runtime.GC() // what made the load is not the processor's
 		b.StartTimer()
-		m.add(send(b, p, l.batches, goroutines))
-		b.StopTimer()
-		runtime.ReadMemStats(&after)
-		m.bytes += after.TotalAlloc - before.TotalAlloc
-		m.allocs += after.Mallocs - before.Mallocs
-		b.StartTimer()
+		kept.measure(l.batches[:2], func() { send(b, p, l.batches[:2], goroutines) })
+		folded.measure(l.batches[2:], func() { send(b, p, l.batches[2:], goroutines) })
 	}
-	m.report(b)
+	kept.report(b, "kept")
+	folded.report(b, "folded")
 }
 
-// measured is time and spans by what becomes of them.
+// measured is what spans cost by what becomes of them.
 type measured struct {
-	kept, folded           time.Duration
-	keptSpans, foldedSpans int
-	bytes, allocs          uint64
+	spans, took   float64 // took in ns
+	bytes, allocs float64
 }
 
-func (m *measured) add(o measured) {
-	m.kept += o.kept
-	m.folded += o.folded
-	m.keptSpans += o.keptSpans
-	m.foldedSpans += o.foldedSpans
-}
-
-func (m *measured) report(b *testing.B) {
-	all := float64(m.keptSpans + m.foldedSpans)
-	b.ReportMetric(float64(m.kept.Nanoseconds())/float64(m.keptSpans), "ns/kept-span")
-	if m.foldedSpans > 0 {
-		b.ReportMetric(float64(m.folded.Nanoseconds())/float64(m.foldedSpans), "ns/folded-span")
+func (m *measured) measure(batches [][]ptrace.Traces, do func()) {
+	for _, mine := range batches {
+		for _, td := range mine {
+			m.spans += float64(td.SpanCount())
+		}
 	}
-	b.ReportMetric(float64(m.bytes)/all, "B/span")
-	b.ReportMetric(float64(m.allocs)/all, "allocs/span")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := clock()
+	do()
+	m.took += float64(clock() - began)
+	runtime.ReadMemStats(&after)
+	m.bytes += float64(after.TotalAlloc - before.TotalAlloc)
+	m.allocs += float64(after.Mallocs - before.Mallocs)
 }
 
-// send consumes all batches: rank 0's before the other ranks', processes side by
-// side where there are several goroutines.
-func send(b *testing.B, p *tracesProcessor, batches [][]ptrace.Traces, goroutines int) (m measured) {
-	for _, process := range [][]int{{0, 1}, nil} {
-		folded := process == nil
-		if folded {
-			for i := 2; i < len(batches); i++ {
-				process = append(process, i)
-			}
+func (m *measured) report(b *testing.B, kind string) {
+	if m.spans == 0 {
+		return
+	}
+	b.ReportMetric(m.took/m.spans, "ns/"+kind+"-span")
+	b.ReportMetric(m.bytes/m.spans, "B/"+kind+"-span")
+	b.ReportMetric(m.allocs/m.spans, "allocs/"+kind+"-span")
+}
+
+// send consumes the batches of some processes, in turn.
+func send(b *testing.B, p *tracesProcessor, batches [][]ptrace.Traces, goroutines int) {
+	work := make(chan ptrace.Traces, 4096)
+	for _, mine := range batches {
+		for _, td := range mine {
+			work <- td
 		}
-		work := make(chan ptrace.Traces, 4096)
-		spans := 0
-		for _, i := range process {
-			for _, td := range batches[i] {
-				spans += td.SpanCount()
-				work <- td
-			}
-		}
-		close(work)
-		began := time.Now()
-		var wg sync.WaitGroup
-		for range goroutines {
-			wg.Go(func() {
-				for td := range work {
-					if err := p.ConsumeTraces(context.Background(), td); err != nil {
-						b.Error(err)
-					}
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for td := range work {
+				if err := p.ConsumeTraces(context.Background(), td); err != nil {
+					b.Error(err)
 				}
-			})
-		}
-		wg.Wait()
-		took := time.Since(began) * time.Duration(min(goroutines, runtime.GOMAXPROCS(0)))
-		if folded {
-			m.folded, m.foldedSpans = took, spans
-		} else {
-			m.kept, m.keptSpans = took, spans
-		}
+			}
+		})
 	}
-	return m
+	wg.Wait()
 }

@@ -211,6 +211,7 @@ type driver struct {
 	shard    *Shard
 	bytes    atomic.Int64
 	now      time.Time
+	step     int // longest time between two batches, in ms
 	out      []outSpan
 }
 
@@ -221,7 +222,7 @@ type outSpan struct {
 }
 
 func newDriver(t *rapid.T) *driver {
-	d := &driver{t: t, now: time.Unix(1_800_000_000, 0)}
+	d := &driver{t: t, now: time.Unix(1_800_000_000, 0), step: 20}
 	wait := 2 * time.Second
 	d.registry = identity.NewRegistry(identity.Settings{Wait: wait, ForgetAfter: time.Hour, MaxSenders: 1000})
 	d.shard = NewShard(Settings{Wait: wait, LearnWait: 30 * time.Second, DoneKeep: 10 * time.Second, IdleKeep: 10 * time.Minute, MaxBytes: 64 << 20}, d.registry, &d.bytes)
@@ -321,7 +322,7 @@ func (d *driver) run(processes []*process, faults bool) {
 		if fault == 2 {
 			d.deliver(p, batch, true)
 		}
-		d.advance(time.Duration(rapid.IntRange(0, 20).Draw(d.t, "ms")) * time.Millisecond)
+		d.advance(time.Duration(rapid.IntRange(0, d.step).Draw(d.t, "ms")) * time.Millisecond)
 	}
 }
 
@@ -456,6 +457,12 @@ func TestParallelRequests(t *testing.T) {
 		for n := s.dp; n < s.dp+s.requests; n++ {
 			m.request(n, s, trace, front, schedulers, true)
 		}
+		const within = 1500 // ms, with resends less than the wait
+		batches := 1
+		for _, p := range m.processes {
+			batches += len(p.batches)
+		}
+		d.step = min(d.step, within/batches)
 		d.run(m.processes, true)
 		d.rest()
 		d.check(m)

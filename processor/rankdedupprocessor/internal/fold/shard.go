@@ -465,6 +465,7 @@ func (t *trace) expireThread(now int64, it *Item, why Reason) {
 			return // the root's own time will come
 		}
 	}
+	t.retryAll(now)
 	t.flushFills(l)
 	t.flushThread(l, why)
 }
