@@ -24,7 +24,7 @@ type signal struct {
 // Receive takes a request that arrived on the scheduler's socket; the scheduler
 // reads it when its loop comes by.
 func (s *Scheduler) Receive(r *ledger.Request) {
-	w := &work{r: r, seq: s.seq, limit: limitOf(r), priority: s.priorityOf(r)}
+	w := &work{r: r, seq: s.seq, seed: seedOf(r.ID), limit: limitOf(r), priority: s.priorityOf(r)}
 	s.seq++
 	w.ids = append(make([]int32, 0, len(r.Prompt)+w.limit+1), r.Prompt...)
 	r.Output = w.ids[len(r.Prompt):]

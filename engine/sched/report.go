@@ -221,7 +221,7 @@ func (s *Scheduler) specReport() *ledger.SpecReport {
 	}
 	w := s.Drafter.TakeWindow()
 	return &ledger.SpecReport{
-		AcceptLength: w.AcceptLength(), AcceptRate: w.AcceptRate(), CapLength: s.Drafter.CapLength(),
+		AcceptLength: w.AcceptLength(), AcceptRate: w.AcceptRate(), CapLength: w.CapLength(),
 		Steps: s.Drafter.Steps(), DraftToks: s.Drafter.DraftTokens(),
 	}
 }

@@ -33,6 +33,8 @@ type work struct {
 	epoch uint32
 	// ids are the prompt's and the output's tokens; r.Output is their end.
 	ids []int32
+	// seed makes the output.
+	seed uint64
 	// limit is the number of output tokens at which it ends; 0: it only prefills.
 	limit int
 	// maxTokens is what the scheduler reckons with: the client's max_tokens.
@@ -81,15 +83,16 @@ func (w *work) maxNew() int { return max(0, w.maxTokens-w.outputs()) }
 // append adds generated tokens, made up from the request and their place.
 func (w *work) append(n int) {
 	for range n {
-		w.ids = append(w.ids, tokenAt(w.seed(), w.outputs()))
+		w.ids = append(w.ids, tokenAt(w.seed, w.outputs()))
 	}
 	w.r.Output = w.ids[w.prompt():len(w.ids):len(w.ids)]
 }
 
-func (w *work) seed() uint64 {
+// seedOf hashes a request's id (FNV-1a).
+func seedOf(id string) uint64 {
 	h := uint64(14695981039346656037)
-	for i := range len(w.r.ID) {
-		h = (h ^ uint64(w.r.ID[i])) * 1099511628211
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * 1099511628211
 	}
 	return h
 }

@@ -28,12 +28,14 @@ type Drafter struct {
 	accept  []float64
 	quality float64
 	rng     *rand.Rand
+	// limit is the most draft tokens that are verified, 0 for all (DSpark).
+	limit int
 
 	Window, Lifetime Book
 }
 
 // Book counts verify steps of requests.
-type Book struct{ Verifies, Proposed, Accepted int64 }
+type Book struct{ Verifies, Proposed, Accepted, Capped int64 }
 
 // AcceptLength is tokens per verify step of a request: accepted drafts + bonus; 0
 // before the first.
@@ -52,8 +54,17 @@ func (b *Book) AcceptRate() float64 {
 	return float64(b.Accepted) / float64(b.Proposed)
 }
 
-func (b *Book) add(proposed, accepted int) {
+// CapLength is the mean length of verify windows that a cap shortened; 0 without one.
+func (b *Book) CapLength() float64 {
+	if b.Verifies == 0 {
+		return 0
+	}
+	return float64(b.Capped) / float64(b.Verifies)
+}
+
+func (b *Book) add(proposed, accepted, capped int) {
 	b.Verifies++
+	b.Capped += int64(capped)
 	b.Proposed += int64(proposed)
 	b.Accepted += int64(accepted)
 }
@@ -100,6 +111,15 @@ func (d *Drafter) SetQuality(q float64) { d.quality = max(0, q) }
 // SetChances replaces the chances, one per draft.
 func (d *Drafter) SetChances(p []float64) { d.accept = slices.Clone(p) }
 
+// SetCap limits the draft tokens that one step verifies, as DSpark does; 0 lifts it.
+func (d *Drafter) SetCap(n int) { d.limit = max(0, n) }
+
+// SetSteps changes the draft steps and tokens of a running engine.
+func (d *Drafter) SetSteps(steps, drafts int) {
+	d.steps, d.drafts = max(1, steps), max(2, drafts)
+	d.accept = chances(d.algorithm, d.Proposed())
+}
+
 // NGram drafts come from the request's own tokens, on the CPU: no overlap, and a
 // span of its own.
 func (d *Drafter) NGram() bool { return d.algorithm == ngram }
@@ -118,20 +138,22 @@ func (d *Drafter) Steps() int { return d.steps }
 // drafts + bonus, at least 1. What exceeds the limit (the request ends) is cut from
 // the result, though the drafts were accepted.
 func (d *Drafter) Verify(limit int) int {
-	accepted := 0
-	for _, p := range d.accept {
+	accepted, capped := 0, 0
+	drafts := d.accept
+	if d.limit > 0 {
+		capped = min(d.limit, d.drafts)
+		drafts = drafts[:min(len(drafts), capped-1)]
+	}
+	for _, p := range drafts {
 		if d.rng.Float64() >= p*d.quality {
 			break
 		}
 		accepted++
 	}
-	d.Window.add(d.Proposed(), accepted)
-	d.Lifetime.add(d.Proposed(), accepted)
+	d.Window.add(len(drafts), accepted, capped)
+	d.Lifetime.add(len(drafts), accepted, capped)
 	return max(1, min(accepted+1, limit))
 }
-
-// CapLength is 0: only DSpark caps its verify window.
-func (d *Drafter) CapLength() float64 { return 0 }
 
 // TakeWindow returns the window's book and begins the next.
 func (d *Drafter) TakeWindow() Book {
