@@ -4,12 +4,12 @@
 package page // import "github.com/otelcol-sglang/otelcol-sglang/engine/page"
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
+
+// graphPhases are always shown: a phase without graphs has 0.
+var graphPhases = []string{sglang.PhaseGraphDecode, sglang.PhaseGraphPrefill}
 
 // Constants implements [ledger.SchedulerCollector].
 func (s *scheduler) Constants(c *ledger.Constants) {
@@ -22,7 +22,7 @@ func (s *scheduler) Constants(c *ledger.Constants) {
 	show(sglang.FamilyWeightMemoryUsageGB, c.WeightGB)
 	show(sglang.FamilyKVCacheMemoryUsageGB, c.KVCacheGB)
 	graph := r.gauge(sglang.FamilyGraphMemoryUsageGB)
-	for _, phase := range slices.Sorted(maps.Keys(c.GraphGB)) {
+	for _, phase := range graphPhases {
 		set(graph.with(phase), c.GraphGB[phase])
 	}
 	show(sglang.FamilyPageSize, float64(c.PageSize))

@@ -239,6 +239,7 @@ func (s *scheduler) KVTransfer(t *ledger.Transfer) {
 	}
 }
 
+// observeMS makes no series of what did not happen.
 func (s *scheduler) observeMS(v *vec[Histogram], d time.Duration) {
 	if d != ledger.Unset {
 		observeTime(v.with(), s.page.time, d, time.Millisecond)

@@ -220,14 +220,15 @@ func (t *tokenizer) LoadsQueried(d time.Duration) {
 
 // started shows how long the phases of the start took.
 func (t *tokenizer) started(c *ledger.Constants) {
-	t.showLongest(sglang.FamilyStartupTimeSeconds, t.startup, c.StartupSeconds)
-	t.showLongest(sglang.FamilyStartupCUDAGraphTimeSeconds, t.graph, c.GraphStartupSeconds)
+	phases := slices.Sorted(maps.Keys(c.StartupSeconds))
+	t.showLongest(sglang.FamilyStartupTimeSeconds, phases, t.startup, c.StartupSeconds)
+	t.showLongest(sglang.FamilyStartupCUDAGraphTimeSeconds, graphPhases, t.graph, c.GraphStartupSeconds)
 }
 
-func (t *tokenizer) showLongest(name sglang.FamilyName, longest, phases map[string]float64) {
+func (t *tokenizer) showLongest(name sglang.FamilyName, phases []string, longest, seconds map[string]float64) {
 	g := t.none.role.gauge(name)
-	for _, phase := range slices.Sorted(maps.Keys(phases)) {
-		longest[phase] = max(longest[phase], phases[phase])
+	for _, phase := range phases {
+		longest[phase] = max(longest[phase], seconds[phase])
 		set(g.with(phase), longest[phase])
 	}
 }
