@@ -160,7 +160,7 @@ func (e *Engine) openLink(ctx context.Context) (disagg.Link, error) {
 func (e *Engine) prepare() error {
 	e.Service = api.New(api.Engine{
 		Args: e.Args, Loop: e.Loop, Front: func() *front.Front { return e.Front }, Book: e.book(),
-		Metrics: e.metrics(), SetTraceLevel: e.setTraceLevel, Flush: e.flush, Loads: e.loads, Info: e.info,
+		Metrics: e.metrics(), SetTraceLevel: e.setTraceLevel, Flush: e.flush, Settle: e.Settle, Loads: e.loads, Info: e.info,
 		APIKey: e.Args.APIKey, LaunchCommand: e.opts.LaunchCommand,
 	})
 	if e.Args.Load != "" {
@@ -284,11 +284,18 @@ func (e *Engine) info() map[string]any {
 	return map[string]any{"max_total_num_tokens": full.Capacity, "internal_states": states}
 }
 
+// Settle brings up to date what grows with time, as idle seconds do.
+func (e *Engine) Settle() {
+	for _, s := range e.Schedulers {
+		s.Settle()
+	}
+}
+
 // loads are for /v1/loads.
 func (e *Engine) loads() []page.Load {
+	e.Settle()
 	out := make([]page.Load, 0, len(e.Schedulers))
 	for i, s := range e.Schedulers {
-		s.Settle()
 		out = append(out, e.loadOf(i, s.Loads()))
 	}
 	return out

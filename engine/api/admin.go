@@ -22,7 +22,7 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// What the middleware posted before this is on the page.
-	if s.do(r.Context(), func() {}) {
+	if s.do(r.Context(), s.Settle) {
 		s.Metrics.ServeHTTP(w, r)
 	}
 }

@@ -43,6 +43,8 @@ type Engine struct {
 	// while requests run or wait.
 	SetTraceLevel func(level int)
 	Flush         func() bool
+	// Settle brings up to date what grows with time, before the page is read.
+	Settle func()
 	// Loads are the schedulers', in the order of their DP rank.
 	Loads func() []page.Load
 	// Info is added to /server_info.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,11 +98,11 @@ var chat = Source{
 // Presets are the names that [Parse] knows.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// setters are the keys of a specification; they change every source of a preset but
-// for rate, clients and burst, which are shared out.
+// setters are the keys of a specification. They change every source of a preset;
+// rate and count are shared out among them.
 var setters = map[string]func(s *Source, share float64, v string) error{
 	"rate":     func(s *Source, share float64, v string) error { return float(&s.Rate, v, 0, 1e6, share) },
-	"clients":  func(s *Source, share float64, v string) error { return whole(&s.Clients, v, 0, 1e6) },
+	"clients":  func(s *Source, _ float64, v string) error { return whole(&s.Clients, v, 0, 1e6) },
 	"burst":    func(s *Source, _ float64, v string) error { return whole(&s.Burst, v, 0, 1e6) },
 	"every":    func(s *Source, _ float64, v string) error { return duration(&s.Every, v) },
 	"turns":    func(s *Source, _ float64, v string) error { return whole(&s.Turns, v, 1, 1000) },
@@ -117,7 +118,7 @@ var setters = map[string]func(s *Source, share float64, v string) error{
 	"loras":    func(s *Source, _ float64, v string) error { return whole(&s.LoRAs, v, 0, 1000) },
 	"keys":     func(s *Source, _ float64, v string) error { return whole(&s.Keys, v, 0, 1e6) },
 	"n":        func(s *Source, _ float64, v string) error { return whole(&s.Samples, v, 1, 128) },
-	"count":    func(s *Source, _ float64, v string) error { return whole(&s.Count, v, 1, 1e9) },
+	"count":    func(s *Source, share float64, v string) error { return shared(&s.Count, v, share) },
 	"for":      func(s *Source, _ float64, v string) error { return duration(&s.For, v) },
 	"start":    func(s *Source, _ float64, v string) error { return duration(&s.Start, v) },
 	"priority": func(s *Source, _ float64, v string) error { return integers(&s.Priorities, v) },
@@ -167,7 +168,7 @@ func set(sources []Source, key, value string) error {
 		total += sources[i].Rate
 	}
 	for i := range sources {
-		share := 1.0
+		share := 1 / float64(len(sources))
 		if total > 0 {
 			share = sources[i].Rate / total
 		}
@@ -203,6 +204,16 @@ func whole(to *int, v string, low, high int) error {
 		return fmt.Errorf("must be a whole number from %d to %d", low, high)
 	}
 	*to = n
+	return nil
+}
+
+// shared is a part of a whole number, at least 1.
+func shared(to *int, v string, share float64) error {
+	var n int
+	if err := whole(&n, v, 1, 1e9); err != nil {
+		return err
+	}
+	*to = max(1, int(math.Round(float64(n)*share)))
 	return nil
 }
 
