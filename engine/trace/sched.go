@@ -101,7 +101,7 @@ func (t *Tracer) Open(r *ledger.Request, p *ledger.Place, s sglang.Stage, from l
 		}
 		start := l.p.float(from.At)
 		// Re-prefill after a retraction nests nothing: it becomes a span when it ends.
-		if s == sglang.StagePrefillForward && l.isOpen(sglang.StageDecodeForward) {
+		if s == sglang.StagePrefillForward && l.prefilled {
 			l.again.open, l.again.chunked, l.again.start = true, false, start
 			return
 		}
@@ -125,6 +125,7 @@ func (t *Tracer) Close(r *ledger.Request, p *ledger.Place, s sglang.Stage, to le
 			}
 		default:
 			l.pop(s, l.p.float(to.At))
+			l.prefilled = l.prefilled || s == sglang.StagePrefillForward
 		}
 	})
 }

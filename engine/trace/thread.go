@@ -34,8 +34,10 @@ type thread struct {
 	depth int
 	// events wait for the first slice to end that they fall into.
 	events []event
-	// again is a prefill inside decode_forward, after a retraction.
-	again struct {
+	// prefilled is set once the first prefill is over. again is another one, after a
+	// retraction.
+	prefilled bool
+	again     struct {
 		open, chunked bool
 		start         int64
 	}
@@ -49,8 +51,8 @@ const (
 	threadEnded
 )
 
-// maxOpen is more than the engine ever nests.
-const maxOpen = 4
+// maxOpen is more than the engine opens at once: what nests is told when it is over.
+const maxOpen = 2
 
 // slice is one stage: open, or with an end.
 type slice struct {

@@ -409,6 +409,35 @@ func TestReprefill(t *testing.T) {
 	}
 }
 
+// TestReprefillBeforeDecode: who loses its KV while it waits for its first decode has
+// both prefills side by side.
+func TestReprefillBeforeDecode(t *testing.T) {
+	b := newBench(t)
+	r := newRequest("a")
+	b.Start(r, 0)
+	for i := range 2 {
+		from := float64(10 * i)
+		b.Open(r, alone, sglang.StagePrefillForward, read(from+1))
+		b.Slice(r, alone, sglang.StageChunkedPrefill, read(from+1), read(from+2), ledger.NoDecodeCT)
+		if i == 0 {
+			b.Close(r, alone, sglang.StagePrefillForward, read(from+2))
+			b.Retract(r, alone, read(5))
+			continue
+		}
+		b.EndThread(r, alone, read(from+3), false)
+	}
+	out := b.out()
+	thread := find(t, "Scheduler", out...)
+	forward := find(t, "prefill_forward", out...)
+	links := map[pcommon.SpanID]int{}
+	for _, s := range spansOf(out...) {
+		if s.Name() == "chunked_prefill" {
+			links[s.ParentSpanID()] += s.Links().Len()
+		}
+	}
+	assert.Equal(t, map[pcommon.SpanID]int{forward.SpanID(): 0, thread.SpanID(): 1}, links)
+}
+
 // TestThreadEnds: how a scheduler's thread says why it ended.
 func TestThreadEnds(t *testing.T) {
 	refused := func(r *ledger.Request) {
