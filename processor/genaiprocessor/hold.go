@@ -65,7 +65,7 @@ var sizer ptrace.ProtoMarshaler
 // measure: in memory a span takes what it takes on the wire, texts above all, and
 // some per value.
 func (h *held) measure() {
-	const base, perAttribute = 700, 70
+	const base, perAttribute = 1400, 70
 	rs, span := h.traces.ResourceSpans().At(0), h.span()
 	h.bytes = base + sizer.ResourceSpansSize(rs) + perAttribute*(span.Attributes().Len()+
 		rs.Resource().Attributes().Len()+span.Events().Len()+span.Links().Len())
