@@ -82,10 +82,10 @@ func (r *report) showZeros() {
 	r.showRoutingKeys(&ledger.RoutingKeys{})
 }
 
-// showQueue shows the total without priority, and the parts where they are counted.
+// showQueue shows the total without priority, and the parts where priorities are on.
 func (r *report) showQueue(name sglang.FamilyName, q *ledger.QueueCount) {
 	r.set(name, float64(q.Total))
-	if q.ByPriority == nil || !r.role.page.args.EnablePriorityScheduling {
+	if !r.role.page.args.EnablePriorityScheduling {
 		return
 	}
 	for p := range q.ByPriority {

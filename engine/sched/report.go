@@ -65,6 +65,8 @@ func (s *Scheduler) constants() *ledger.Constants {
 		AvailableGB: max(0, s.Cost.Profile.GPUMemory/1e9-weights-kv), GraphGB: graph,
 		StartupSeconds: map[string]float64{
 			sglang.PhaseLoadWeight: load, sglang.PhaseKVCache: 0.4, sglang.PhaseSchedulerE2E: load + 14,
+			// The front end waits for the schedulers.
+			sglang.PhaseTokenizerE2E: load + 15.5,
 		},
 		GraphStartupSeconds: map[string]float64{sglang.PhaseGraphDecode: 6},
 	}
