@@ -4,6 +4,7 @@
 package memory // import "github.com/otelcol-sglang/otelcol-sglang/engine/memory"
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
@@ -13,7 +14,7 @@ import (
 // Check implements [ledger.Memory]: the identity of each pool, the tree, and each
 // page in one place. It walks all; for tests.
 func (m *Memory) Check() error {
-	if err := m.tree.Check(); err != nil {
+	if err := errors.Join(m.tree.Check(), m.adapters.Check()); err != nil {
 		return err
 	}
 	for p, pool := range m.pools {

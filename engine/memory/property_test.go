@@ -48,6 +48,7 @@ func newMachine(t *rapid.T) *machine {
 	mc.a.PageSize = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "page")
 	mc.a.DisableRadixCache = rapid.IntRange(0, 9).Draw(t, "cacheOff") == 0
 	mc.a.EnableStreamingSession = true
+	mc.a.MaxLoRAsPerBatch = rapid.IntRange(1, 2).Draw(t, "adapters")
 	s := Sizes{Tokens: rapid.SampledFrom([]int{64, 320, 800, 1600}).Draw(t, "pool"), BytesPerToken: 1 << 17}
 	if rapid.Bool().Draw(t, "window") {
 		s.Window = rapid.IntRange(1, 40).Draw(t, "windowSize")
@@ -105,7 +106,7 @@ func (mc *machine) prompt(t *rapid.T) []int32 {
 func (mc *machine) Arrive(t *rapid.T) {
 	mc.made++
 	r := ledger.NewRequest(fmt.Sprint(mc.made), ledger.KindChat)
-	r.LoRA = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "adapter")
+	r.LoRA = rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "adapter")
 	r.Session = rapid.SampledFrom([]string{"", "", "", "s", "z"}).Draw(t, "session")
 	tokens := mc.prompt(t)
 	if slot := mc.slots[r.Session]; slot != nil && rapid.Bool().Draw(t, "continue") {
@@ -166,7 +167,7 @@ func (mc *machine) Begin(t *rapid.T) {
 		if f != full || s != swa || m != mamba {
 			t.Fatalf("a refused begin changed the books: %+v %+v %+v, before %+v %+v %+v", f, s, m, full, swa, mamba)
 		}
-		if swa.Capacity == 0 && mamba.Capacity == 0 && w.r.Session == "" && p.Host+p.Storage == 0 &&
+		if swa.Capacity == 0 && mamba.Capacity == 0 && w.r.Session+w.r.LoRA == "" && p.Host+p.Storage == 0 &&
 			extra+mc.a.PageSize+p.Device <= mc.m.Room() {
 			t.Fatalf("refused %d tokens with room for %d", extra, mc.m.Room())
 		}
