@@ -175,9 +175,12 @@ func TestAssembled(t *testing.T) {
 			require.NoError(t, w.Check())
 			require.NoError(t, w.Shutdown(context.Background()))
 			compare(t, sc, captured(t, sc.name), to)
+			assert.Len(t, senders(to), peers(t, sc.name), "processes")
 		})
 	}
 }
+
+const pair = "pd-prefill-tp2-decode-tp2"
 
 // TestAssembledPair is the capture of prefill and decode engine.
 func TestAssembledPair(t *testing.T) {
@@ -205,10 +208,11 @@ func TestAssembledPair(t *testing.T) {
 		require.NoError(t, w.Check())
 		require.NoError(t, w.Shutdown(context.Background()))
 	}
+	assert.Len(t, senders(to), peers(t, pair), "processes")
 	compare(t, &scenario{adds: map[string]string{
 		"fake_output event schedule {batch_size:int bid:str forward_mode:str} decode": "a decode step may begin before the prebuilt result is looked at; " +
 			"in the capture that befell a request of one token only, which takes no part in the step",
-	}}, captured(t, "pd-prefill-tp2-decode-tp2"), to)
+	}}, captured(t, pair), to)
 }
 
 func captured(t *testing.T, name string) map[string]int {
@@ -236,6 +240,28 @@ func compare(t *testing.T, sc *scenario, want map[string]int, to *trace.Recorder
 	for _, k := range unexplained(spanshape.Missing(got, seen(t)), sc.adds) {
 		t.Errorf("adds: %s", k)
 	}
+}
+
+// peers is the number of processes in a capture.
+func peers(t *testing.T, name string) int {
+	t.Helper()
+	exports, err := capture.Load(captures, "traces-"+name)
+	require.NoError(t, err)
+	all := map[string]bool{}
+	for _, e := range exports {
+		all[e.Peer] = true
+	}
+	return len(all)
+}
+
+// senders are the instance ids of what was exported.
+func senders(to *trace.Recorder) map[string]bool {
+	all := map[string]bool{}
+	for _, e := range to.Exports() {
+		id, _ := e.Traces.ResourceSpans().At(0).Resource().Attributes().Get(sglang.AttrServiceInstanceID)
+		all[id.Str()] = true
+	}
+	return all
 }
 
 // seen are the kinds of all captures: which of them a scenario shows is a matter of

@@ -127,6 +127,9 @@ func (e *exporter) wake(timed bool) {
 }
 
 func (e *exporter) export() {
+	if e.closed {
+		return
+	}
 	for e.queue.n >= e.batchSpans || e.queue.n > 0 && e.timed && e.rounds == 0 {
 		e.rounds++
 		e.batch = e.queue.take(e.batch[:0], e.batchSpans)
@@ -149,12 +152,18 @@ func (e *exporter) export() {
 
 // sent goes on after a request in real time.
 func (e *exporter) sent() {
-	switch {
-	case e.closed:
-	case e.cost > 0:
+	if e.cost > 0 {
 		e.loop.After(e.cost, e.export)
-	default:
-		e.export()
+		return
+	}
+	e.export()
+}
+
+// mute loses what is queued and all that comes, until it is told otherwise.
+func (e *exporter) mute(on bool) {
+	e.silent = on
+	if on {
+		e.silenced.Add(e.queue.clear())
 	}
 }
 
@@ -202,7 +211,7 @@ func (e *exporter) shutdown(ctx context.Context) error {
 		e.batch = e.queue.take(e.batch[:0], e.batchSpans)
 		e.send(ctx, e.batch)
 	}
-	e.dropped.Add(uint64(e.queue.n))
+	e.dropped.Add(e.queue.clear())
 	return e.out.Close()
 }
 

@@ -33,6 +33,13 @@ func (q *queue) grow() {
 	q.ring, q.head = ring, 0
 }
 
+// clear drops all, and tells how many.
+func (q *queue) clear() uint64 {
+	n := q.n
+	*q = queue{limit: q.limit}
+	return uint64(n)
+}
+
 // take moves up to most spans, the oldest first, to the end of into.
 func (q *queue) take(into []span, most int) []span {
 	for range min(most, q.n) {

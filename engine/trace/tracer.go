@@ -55,7 +55,7 @@ type Condition struct {
 	Delay time.Duration
 	// ExportTime is what an export request takes beyond the sink's time.
 	ExportTime time.Duration
-	// Silent processes export nothing.
+	// Silent processes export nothing, as if they were dead.
 	Silent bool
 }
 
@@ -121,7 +121,8 @@ func (t *Tracer) Set(match func(Process) bool, c Condition) {
 func (p *proc) suffer(c Condition, offset, now time.Duration) {
 	p.lag.set(offset+c.Delay, now)
 	for _, e := range []*exporter{p.roots, p.slices} {
-		e.cost, e.silent = c.ExportTime, c.Silent
+		e.cost = c.ExportTime
+		e.mute(c.Silent)
 	}
 }
 
