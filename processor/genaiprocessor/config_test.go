@@ -68,8 +68,8 @@ func TestConfigMistakes(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	assert.EqualError(t, xconfmap.Validate(load(t, "ages")),
+	require.EqualError(t, xconfmap.Validate(load(t, "ages")),
 		"max_request_age must not be shorter than wait (1m0s), got 30s")
-	assert.EqualError(t, xconfmap.Validate(load(t, "names")),
+	require.EqualError(t, xconfmap.Validate(load(t, "names")),
 		`instance_from must not have empty names, got ["a" ""]`)
 }

@@ -176,12 +176,12 @@ func readFamily(m pmetric.Metric, page *presence.Page) bool {
 		return false
 	}
 	finished := m.Name() == string(sglang.FamilyNumRequestsTotal)
-	any := false
+	valued := false
 	for _, dp := range points.All() {
 		if dp.Flags().NoRecordedValue() {
 			continue
 		}
-		any = true
+		valued = true
 		if finished {
 			page.Finished += valueOf(dp)
 		}
@@ -191,7 +191,7 @@ func readFamily(m pmetric.Metric, page *presence.Page) bool {
 			}
 		}
 	}
-	return any
+	return valued
 }
 
 func valueOf(dp pmetric.NumberDataPoint) float64 {

@@ -150,7 +150,8 @@ func TestEngines(t *testing.T) {
 			map[[3]string]int64{{"", "localhost:30000", "page_only"}: 1},
 		},
 		"no page": {
-			[]ptrace.Traces{spansOf("e", nil)}, nil,
+			[]ptrace.Traces{spansOf("e", nil)},
+			nil,
 			map[[3]string]int64{{"e", "", "spans_only"}: 1},
 		},
 		"two engines, one without spans": {

@@ -69,6 +69,7 @@ type labelled struct {
 
 type values [3]string
 
+// by makes a counter that is told apart by the keys.
 func by(counter metric.Int64Counter, keys ...attribute.Key) *labelled {
 	return &labelled{counter: counter, keys: keys, sets: make(map[values][]metric.AddOption)}
 }
@@ -81,6 +82,7 @@ func (c *labelled) addAll(v values, n int64) {
 	}
 }
 
+// options are made once per values: to make them costs more than to count.
 func (c *labelled) options(v values) []metric.AddOption {
 	c.mu.RLock()
 	options, ok := c.sets[v]

@@ -72,6 +72,7 @@ func orDefault(s, fallback string) string {
 	return s
 }
 
+// anyRefused says whether there is anything to look for: mostly there is not.
 func (w *rootWriter) anyRefused() bool {
 	r, reported := w.result, &w.root.reported
 	return reported.TTFT.Given && !r.TTFT.Known || reported.E2E.Given && !r.E2E.Known ||

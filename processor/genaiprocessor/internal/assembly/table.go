@@ -150,6 +150,7 @@ func (t *Table) forget(tr *Trace) {
 	t.delist(tr)
 }
 
+// delist takes a trace out of the list.
 func (t *Table) delist(tr *Trace) {
 	if tr.older != nil {
 		tr.older.newer = tr.newer
@@ -365,6 +366,10 @@ func (t *Table) Expire(now time.Time, take func(Left)) {
 // age lets go of the requests of a trace that have got too old. Where callers put
 // many into one trace, the others stay, and those whose roots wait leave with them.
 func (t *Table) age(tr *Trace, now time.Time, take func(Left)) {
+	if !tr.id.External() {
+		t.dissolve(tr, WhyMaxAge, now, take)
+		return
+	}
 	tr.epoch++
 	var old []int32
 	oldest := now
@@ -379,7 +384,7 @@ func (t *Table) age(tr *Trace, now time.Time, take func(Left)) {
 			oldest = since
 		}
 	}
-	if len(old) == tr.live || !tr.id.External() {
+	if len(old) == tr.live {
 		t.dissolve(tr, WhyMaxAge, now, take)
 		return
 	}

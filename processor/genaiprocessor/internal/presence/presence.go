@@ -30,6 +30,16 @@ const (
 // Names are what a resource says of its engine, by key; "" where it says nothing.
 type Names [MaxKeys]string
 
+// first is the first name there is.
+func (n *Names) first() string {
+	for _, value := range n {
+		if value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
 func (n *Names) keys() keySet {
 	var set keySet
 	for i, value := range n {
@@ -63,7 +73,8 @@ const (
 
 // Match is one engine that had requests of late.
 type Match struct {
-	// Engine is the id on its spans, Page the name of its page; "" where there is none.
+	// Engine is the id on its spans, or a name where they have none; Page is the name
+	// of its page. "" where there is none.
 	Engine, Page string
 	State        State
 	// DP ranks that its spans, its page, and its settings show; 0 if none.
@@ -158,8 +169,12 @@ func (t *Table) Watch() (end func()) {
 // Watched reports whether anyone tells of pages.
 func (t *Table) Watched() bool { return t.watched.Load() > 0 }
 
-// Sent notes that an engine sent spans. rank is a DP rank, below 0 if unknown.
+// Sent notes that an engine sent spans; without an id its first name tells which.
+// rank is a DP rank, below 0 if unknown.
 func (t *Table) Sent(id string, names *Names, rank int32, now time.Time) {
+	if id == "" {
+		id = names.first()
+	}
 	t.mu.RLock()
 	s := t.spans[id]
 	known := s != nil && s.has(names)
@@ -209,7 +224,6 @@ func (t *Table) Saw(p Page, now time.Time) {
 		}
 		known.busy = now
 	}
-	p.Ranks |= known.Ranks
 	known.Page, known.seen = p, now
 }
 
@@ -222,18 +236,18 @@ func (t *Table) Matches(now time.Time) []Match {
 	m := newMatching(t)
 	out := make([]Match, 0, len(m.spans)+len(m.pages))
 	for _, s := range m.spans {
-		p := m.pageOf(s)
-		match := Match{Engine: s.id, State: Both, SpanRanks: bits.OnesCount64(s.ranks.Load())}
-		switch {
-		case p != nil:
+		ranks := bits.OnesCount64(s.ranks.Load())
+		pages := m.pagesOf(s)
+		for _, p := range pages {
 			m.joined[p] = true
-			match.Page, match.PageRanks, match.SetRanks = p.Label, bits.OnesCount64(p.Ranks), p.Set
-		case now.Sub(s.first) < Patience:
-			continue
-		default:
-			match.State = stateOf(SpansOnly, s.keys(), m.pageKeys)
+			out = append(out, Match{
+				Engine: s.id, Page: p.Label, State: Both,
+				SpanRanks: ranks, PageRanks: bits.OnesCount64(p.Ranks), SetRanks: p.Set,
+			})
 		}
-		out = append(out, match)
+		if len(pages) == 0 && now.Sub(s.first) >= Patience {
+			out = append(out, Match{Engine: s.id, State: stateOf(SpansOnly, s.keys(), m.pageKeys), SpanRanks: ranks})
+		}
 	}
 	for _, p := range m.pages {
 		if m.joined[p] || !p.isBusy(now) || now.Sub(p.busySince) < Patience {
@@ -311,17 +325,18 @@ func (m *matching) index(p *page, names *Names) {
 	}
 }
 
-// pageOf returns the page that shares a name with an engine's spans, nil if none
-// does. Where there is one of each, as in an agent beside its engine, they belong
-// together unless their names say otherwise.
-func (m *matching) pageOf(s *spans) *page {
+// pagesOf returns the pages that share a name with an engine's spans; an engine on
+// several nodes has several. Where there is one of each, as in an agent beside its
+// engine, they belong together unless their names say otherwise.
+func (m *matching) pagesOf(s *spans) []*page {
+	var out []*page
 	for _, n := range s.names {
-		if p := m.byName[n]; p != nil {
-			return p
+		if p := m.byName[n]; p != nil && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
-	if len(m.spans) == 1 && len(m.pages) == 1 && m.pages[0].Names.keys()&s.keys() == 0 {
-		return m.pages[0]
+	if len(out) == 0 && len(m.spans) == 1 && len(m.pages) == 1 && m.pages[0].Names.keys()&s.keys() == 0 {
+		return m.pages
 	}
-	return nil
+	return out
 }

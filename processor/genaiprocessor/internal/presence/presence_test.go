@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -103,6 +102,18 @@ func TestMatches(t *testing.T) {
 			[]string{"/p ambiguous", "e/ ambiguous", "f/ ambiguous"},
 		},
 		{
+			"two engines without an id",
+			map[string][]Names{"": {named(pod, "a"), named(pod, "b")}},
+			[]Page{busy("p", named(pod, "a")), busy("q", named(pod, "b"))},
+			[]string{"a/p both", "b/q both"},
+		},
+		{
+			"an engine on two nodes",
+			map[string][]Names{"e": {named(pod, "a"), named(pod, "b")}},
+			[]Page{busy("p", named(pod, "a")), busy("q", named(pod, "b"))},
+			[]string{"e/p both", "e/q both"},
+		},
+		{
 			"named spans, a page's address",
 			map[string][]Names{"e": {named(instance, "a")}},
 			[]Page{{Label: "p", Addresses: named(instance, "h:1"), Finished: 3}},
@@ -161,7 +172,7 @@ func TestRanks(t *testing.T) {
 		table.Sent("e", &Names{}, rank, start)
 	}
 	table.Sent("e", &Names{}, 200, start)
-	require.Len(t, table.Matches(start), 1)
+	assert.Len(t, table.Matches(start), 1)
 	assert.Equal(t, Match{Engine: "e", Page: "p", State: Both, SpanRanks: 4, PageRanks: 1, SetRanks: 4}, table.Matches(start)[0])
 }
 
