@@ -15,7 +15,7 @@ func TestStorageForgetsItsOldest(t *testing.T) {
 	s.put([]uint64{1, 2, 3}, contents{})
 	assert.Equal(t, []uint64{4, 5}, s.missing([]uint64{1, 4, 5, 2}, 1))
 	s.put([]uint64{4, 5}, contents{})
-	assert.Equal(t, 4, s.Pages())
+	assert.Len(t, s.pages, 4)
 	assert.Equal(t, 0, s.leading([]uint64{1, 2}), "1 made room")
 	assert.Equal(t, 2, s.leading([]uint64{2, 3, 9, 4}), "up to the gap")
 	assert.Equal(t, 4, s.leading([]uint64{2, 3, 4, 5}))
@@ -24,7 +24,7 @@ func TestStorageForgetsItsOldest(t *testing.T) {
 
 func TestUnitIsWholeDevicePages(t *testing.T) {
 	for pageSize, unit := range map[int]int{1: 64, 16: 64, 48: 96, 64: 64, 128: 128} {
-		assert.Equal(t, unit, NewStorage(1000, pageSize).Unit(), pageSize)
+		assert.Equal(t, unit, NewStorage(1000, pageSize).unit, pageSize)
 	}
 }
 

@@ -30,12 +30,6 @@ func NewStorage(tokens, pageSize int) *Storage {
 	return &Storage{unit: unit, pages: make(map[uint64]contents), order: make([]uint64, max(1, tokens/unit))}
 }
 
-// Unit is the tokens of a page.
-func (s *Storage) Unit() int { return s.unit }
-
-// Pages is the number of pages that are there.
-func (s *Storage) Pages() int { return len(s.pages) }
-
 func (s *Storage) put(pages []uint64, c contents) {
 	for i, h := range pages {
 		last := i == len(pages)-1

@@ -148,9 +148,9 @@ func (m *Memory) grow(h *holding, n int) {
 
 // Cost of an eviction on the scheduler's thread: walking and freeing.
 const (
-	evictionBase    = 300 * time.Microsecond
-	evictionPerNode = 15 * time.Microsecond
-	evictionPerPage = 400 * time.Nanosecond
+	evictionBase    = 500 * time.Microsecond
+	evictionPerNode = 30 * time.Microsecond
+	evictionPerPage = time.Microsecond
 )
 
 // ensure evicts until so many pages of each part are free; false, and nothing

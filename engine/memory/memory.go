@@ -342,18 +342,3 @@ func (m *Memory) Sessions() *ledger.Sessions {
 	}
 	return &ledger.Sessions{Open: m.sessions.Open(), HeldTokens: m.pools[radix.Full].Parked() * m.a.PageSize}
 }
-
-// CloseSession frees what a session holds.
-func (m *Memory) CloseSession(id string) {
-	if h, idle := m.sessions.Close(id); idle {
-		m.unpark(h)
-		m.free(h)
-	}
-}
-
-// CloseIdleSessions closes those whose last turn ended so long ago.
-func (m *Memory) CloseIdleSessions(idle time.Duration) {
-	for _, id := range m.sessions.Stale(m.loop.Now() - idle) {
-		m.CloseSession(id)
-	}
-}

@@ -283,7 +283,7 @@ func (mc *machine) Rarely(t *rapid.T) {
 	case 1:
 		mc.m.CloseSession(rapid.SampledFrom([]string{"s", "z"}).Draw(t, "closed"))
 	case 2:
-		mc.m.CloseIdleSessions(time.Second)
+		mc.loop.RunUntil(mc.loop.Now() + sessionIdle)
 	case 3:
 		mc.m.SqueezeHost(rapid.IntRange(0, 300).Draw(t, "squeeze"))
 	}

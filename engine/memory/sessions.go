@@ -4,6 +4,8 @@
 package memory // import "github.com/otelcol-sglang/otelcol-sglang/engine/memory"
 
 import (
+	"time"
+
 	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/radix"
@@ -52,6 +54,9 @@ func (m *Memory) resume(s *session.Slot[*holding], r *ledger.Request, p ledger.P
 	return h, true
 }
 
+// sessionIdle is how long a slot waits for the next turn.
+const sessionIdle = 2 * time.Minute
+
 // park leaves the request's KV of these tokens in its session's slot; false if the
 // session is gone.
 func (m *Memory) park(h *holding, tokens []int32) bool {
@@ -66,6 +71,7 @@ func (m *Memory) park(h *holding, tokens []int32) bool {
 		}
 	}
 	h.r, h.slot, h.before = nil, nil, nil
+	m.loop.After(sessionIdle, m.closeIdleSessions)
 	return true
 }
 
@@ -97,4 +103,18 @@ func (m *Memory) trim(h *holding, tokens int) {
 	}
 	h.alloc = tokens
 	h.slid = min(h.slid, keep)
+}
+
+// CloseSession frees what a session holds.
+func (m *Memory) CloseSession(id string) {
+	if h, idle := m.sessions.Close(id); idle {
+		m.unpark(h)
+		m.free(h)
+	}
+}
+
+func (m *Memory) closeIdleSessions() {
+	for _, id := range m.sessions.Stale(m.loop.Now() - sessionIdle) {
+		m.CloseSession(id)
+	}
 }

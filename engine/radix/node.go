@@ -56,9 +56,6 @@ type Backup struct{ Nodes []*Node }
 // Parent is nil for a root.
 func (n *Node) Parent() *Node { return n.parent }
 
-// Root tells whether the node stands for no token.
-func (n *Node) Root() bool { return n.parent == nil && !n.dead }
-
 // End is the number of tokens from the root through this node.
 func (n *Node) End() int { return n.end }
 

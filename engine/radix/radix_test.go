@@ -321,18 +321,18 @@ func TestHostLockOutlivesItsNode(t *testing.T) {
 }
 
 func TestManyChildrenAndTheirHashes(t *testing.T) {
-	r := newRig(t, 4000, 2)
-	for i := range int32(1000) {
+	r := newRig(t, 800, 2)
+	for i := range int32(200) {
 		r.put("", i, i, i)
 	}
-	for i := range int32(1000) {
+	for i := range int32(200) {
 		require.Equal(t, 2, r.find("", i, i).Device)
 	}
 	assert.NotNil(t, r.Root("").kids.index)
-	r.Evict(Full, 700)
+	r.Evict(Full, 140)
 	r.check()
 	assert.Equal(t, 0, r.find("", 3, 3).Device)
-	assert.Equal(t, 2, r.find("", 999, 999).Device)
+	assert.Equal(t, 2, r.find("", 199, 199).Device)
 }
 
 func TestEqualHashesGoLinear(t *testing.T) {

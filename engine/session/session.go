@@ -88,12 +88,12 @@ func (t *Table[H]) Close(id string) (held H, was bool) {
 	return s.Held, s.idle
 }
 
-// Stale are the sessions, in the order of their names, whose last turn ended before
-// a time.
+// Stale are the sessions, in the order of their names, whose last turn ended at a
+// time or before.
 func (t *Table[H]) Stale(before time.Duration) []string {
 	var ids []string
 	for id, s := range t.slots {
-		if s.idle && s.used < before {
+		if s.idle && s.used <= before {
 			ids = append(ids, id)
 		}
 	}
