@@ -87,6 +87,12 @@ bench:
 bench-compare: build bench/otelcol-peer/otelcol-peer
 	cd bench && $(GO) run . $(BENCH)
 
+# Linux; ten minutes. SIZING='-long 16' and others: see bench/sizing/main.go.
+## sizing: CPU, memory and network of an agent and a gateway at several loads (docs/sizing.md)
+.PHONY: sizing
+sizing: build
+	cd bench && $(GO) run ./sizing $(SIZING)
+
 bench/otelcol-peer/otelcol-peer: bench/builder-config.yaml
 	GOFLAGS="$$($(GO) env GOFLAGS) -e" $(GO) tool builder --config $<
 

@@ -71,7 +71,7 @@ func (b *bench) turn(ctx context.Context, round int, c *contestant) error {
 		return errors.Join(err, col.Kill(), errors.New(tail(col.Log())))
 	}
 	fmt.Fprintf(b.out, "round %d %s: CPU %.2f s, %d spans out of %d, %.1f MB, peak %.0f MiB, behind %.1f s, load average %s\n", round+1, c.key,
-		m.CPU.Seconds(), m.SpansOut, m.SpansIn, float64(m.BytesOut)/1e6, float64(m.Peak)/(1<<20), m.Behind.Seconds(), loadAverage())
+		m.CPU.Seconds(), m.SpansOut, m.SpansIn, float64(m.BytesOut)/1e6, float64(m.Peak)/(1<<20), m.Behind.Seconds(), report.LoadAverage())
 	if err := c.check(o); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (b *bench) text() string {
 		p := report.Pipeline{Name: c.name, Runs: c.runs}
 		ps, by[c.key] = append(ps, p), p
 	}
-	text := machine() + "\n" + b.describe() + "\n" + report.Table(ps)
+	text := report.Machine() + "\n" + b.describe() + "\n" + report.Table(ps)
 	var rs []report.Ratio
 	for _, r := range []struct {
 		to     string

@@ -89,13 +89,5 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if o.doc == "" {
 		return nil
 	}
-	doc, err := os.ReadFile(o.doc)
-	if err != nil {
-		return err
-	}
-	filled, err := report.Into(string(doc), text)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(o.doc, []byte(filled), 0o644)
+	return report.Write(o.doc, "bench-compare", text)
 }

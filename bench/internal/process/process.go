@@ -27,10 +27,11 @@ const (
 
 // Collector is one that runs.
 type Collector struct {
-	// GRPC takes OTLP, Metrics is the Prometheus exporter's page, PProf the profiler.
-	GRPC, Metrics, PProf string
-	cmd                  *exec.Cmd
-	log                  bytes.Buffer
+	// GRPC takes OTLP, Metrics is the Prometheus exporter's page, PProf the profiler,
+	// Own the page of the collector's own telemetry.
+	GRPC, Metrics, PProf, Own string
+	cmd                       *exec.Cmd
+	log                       bytes.Buffer
 	// exited is closed after err, the process's end, was set.
 	exited chan struct{}
 	err    error
@@ -42,7 +43,7 @@ func Start(ctx context.Context, binary, config, sink string) (*Collector, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{GRPC: local(ports[0]), Metrics: local(ports[1]), PProf: local(ports[2]), exited: make(chan struct{})}
+	c := &Collector{GRPC: local(ports[0]), Metrics: local(ports[1]), PProf: local(ports[2]), Own: local(ports[3]), exited: make(chan struct{})}
 	c.cmd = exec.Command(binary, "--config", config)
 	c.cmd.Env = append(os.Environ(),
 		"BENCH_GRPC="+c.GRPC, "BENCH_METRICS="+c.Metrics, "BENCH_PPROF="+c.PProf,

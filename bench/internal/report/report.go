@@ -6,6 +6,7 @@ package report // import "github.com/otelcol-sglang/otelcol-sglang/bench/interna
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,18 +106,31 @@ func Sum(page, metric string) float64 {
 	return sum
 }
 
-// Marks around the generated part of a document.
-const (
-	begin = "<!-- bench-compare: generated -->\n"
-	end   = "<!-- bench-compare: end -->\n"
-)
+// marks stand around the part of a document that a program generates.
+func marks(program string) (begin, end string) {
+	return "<!-- " + program + ": generated -->\n", "<!-- " + program + ": end -->\n"
+}
 
-// Into replaces the generated part of a document.
-func Into(doc, text string) (string, error) {
+// Into replaces the part of a document that a program generates.
+func Into(doc, program, text string) (string, error) {
+	begin, end := marks(program)
 	head, rest, ok := strings.Cut(doc, begin)
 	_, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		return "", fmt.Errorf("the document has no lines %q and %q", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
 	return head + begin + text + end + tail, nil
+}
+
+// Write replaces it in a file.
+func Write(file, program, text string) error {
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	filled, err := Into(string(doc), program, text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(filled), 0o644)
 }

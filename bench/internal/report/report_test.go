@@ -60,11 +60,12 @@ func TestSum(t *testing.T) {
 }
 
 func TestInto(t *testing.T) {
-	got, err := Into("head\n"+begin+"old\n"+end+"tail\n", "text\n")
+	begin, end := marks("program")
+	got, err := Into("head\n"+begin+"old\n"+end+"tail\n", "program", "text\n")
 	require.NoError(t, err)
 	assert.Equal(t, "head\n"+begin+"text\n"+end+"tail\n", got)
 	for _, doc := range []string{"", begin, end, end + begin} {
-		_, err := Into(doc, "text")
+		_, err := Into(doc, "program", "text")
 		assert.Error(t, err, "%q", doc)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The otelcol-sglang Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package main // import "github.com/otelcol-sglang/otelcol-sglang/bench"
+package report // import "github.com/otelcol-sglang/otelcol-sglang/bench/internal/report"
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// machine describes where it was measured.
-func machine() string {
+// Machine describes where it was measured.
+func Machine() string {
 	return fmt.Sprintf("Machine: %s, %d cores, %s of memory, Linux %s, %s.\n",
 		field("/proc/cpuinfo", "model name"), runtime.NumCPU(), field("/proc/meminfo", "MemTotal"),
 		first("/proc/sys/kernel/osrelease"), runtime.Version())
@@ -40,4 +40,5 @@ func first(file string) string {
 	return "unknown"
 }
 
-func loadAverage() string { return first("/proc/loadavg") }
+// LoadAverage is that of the last minute.
+func LoadAverage() string { return first("/proc/loadavg") }
