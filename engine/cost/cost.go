@@ -23,6 +23,8 @@ type Work struct {
 	KVTokens int64
 	// Groups share the MLP of this pass (DP attention), each with Tokens; 0 is 1.
 	Groups int
+	// Balance of the experts' work over the GPUs, mean / max; 0 is even.
+	Balance float64
 	// Graph passes replay a captured CUDA graph instead of launching kernels.
 	Graph bool
 }
@@ -83,6 +85,9 @@ func (m *Model) Pass(w Work) time.Duration {
 	p := &m.Profile
 	t := m.traffic(w)
 	busy := max(t.Flops/(p.Flops*p.Efficiency), (t.ReadBytes+t.WriteBytes)/p.MemBandwidth)
+	if p.Experts > 0 && w.Balance > 0 {
+		busy *= p.DenseShare + (1-p.DenseShare)/w.Balance // all wait for the fullest
+	}
 	s := (busy+m.launch(w))*m.slowest + m.communicate(w)
 	return time.Duration(s * float64(time.Second))
 }

@@ -214,8 +214,8 @@ func TestStepCostsTheLongest(t *testing.T) {
 		o := m.got[0]
 		assert.Equal(t, model.Pass(padded), o.Took)
 		assert.Equal(t, padded, o.Padded)
-		assert.Equal(t, 3*time.Millisecond, o.Start)
-		want := []time.Duration{3 * time.Millisecond, 0, 3 * time.Millisecond}[i]
+		assert.Equal(t, 3*time.Millisecond+gather, o.Start)
+		want := gather + []time.Duration{3 * time.Millisecond, 0, 3 * time.Millisecond}[i]
 		assert.Equal(t, want, o.Step.SyncWait)
 	}
 	assert.Equal(t, 1, s.Steps)

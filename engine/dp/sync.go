@@ -55,6 +55,10 @@ type Sync struct {
 	resume  []func(Outcome)
 	waiting int
 
+	// Balance, if set, spreads the tokens of a step over the experts and gives
+	// [cost.Work.Balance].
+	Balance func(tokens int) float64
+
 	// Errors counts steps that were refused, by ErrNoTokens and ErrNoPairs.
 	Errors int
 	Steps  int
@@ -116,9 +120,12 @@ func Describe(offers []Offer) ([]ledger.DPStep, error) {
 	return steps, nil
 }
 
+// gather is what the all-gather itself takes.
+const gather = 100 * time.Microsecond
+
 func (s *Sync) resolve() {
 	s.waiting = 0
-	now := s.loop.Now()
+	now := s.loop.Now() + gather
 	out := Outcome{None: true}
 	steps, err := Describe(s.offers)
 	switch {
@@ -149,6 +156,14 @@ func (s *Sync) hasBatch() bool {
 	return false
 }
 
+func sumTokens(offers []Offer) int {
+	n := 0
+	for i := range offers {
+		n += offers[i].Work.Tokens
+	}
+	return n
+}
+
 // price: the MLP pays for every group at the longest one's tokens, attention waits
 // for the most pairs, and none starts before all can.
 func (s *Sync) price(now time.Duration) Outcome {
@@ -162,6 +177,9 @@ func (s *Sync) price(now time.Duration) Outcome {
 		w.KVTokens = max(w.KVTokens, o.Work.KVTokens)
 		w.Graph = w.Graph && (o.Work.Graph || o.Work.Tokens == 0)
 		start = max(start, o.Free)
+	}
+	if s.Balance != nil {
+		w.Balance = s.Balance(sumTokens(s.offers))
 	}
 	return Outcome{Start: start, Took: s.model.Pass(w), Padded: w}
 }

@@ -6,6 +6,7 @@ package sched // import "github.com/otelcol-sglang/otelcol-sglang/engine/sched"
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -220,8 +221,8 @@ func (s *Scheduler) prefillBatch(i int) *batch {
 	return b
 }
 
-// take goes through the queue. Requests whose prefetch is worth waiting for are
-// passed over.
+// take goes through the queue. Requests whose prefetch is worth waiting for,
+// and those whose adapter has no slot, are passed over.
 func (s *Scheduler) take(a *adder, sl *slot, limit int) {
 	if sl.chunked != nil {
 		return // one prompt at a time is cut
@@ -231,6 +232,10 @@ func (s *Scheduler) take(a *adder, sl *slot, limit int) {
 	i := 0
 	for ; i < len(s.queue) && v == goOn; i++ {
 		w := s.queue[i]
+		if s.LoRA != nil && !s.LoRA.Fits(w.r.LoRA) {
+			kept = append(kept, w)
+			continue
+		}
 		if len(a.b.entries) >= limit && !s.preempt(a, sl, w, &limit) {
 			sl.full = true
 			break
@@ -246,6 +251,7 @@ func (s *Scheduler) take(a *adder, sl *slot, limit int) {
 			break
 		}
 		s.move(w, stateChunked)
+		s.lockAdapter(w)
 	}
 	if v == noToken {
 		sl.full = len(a.b.entries) > 0 || len(sl.running) > 0
@@ -255,6 +261,22 @@ func (s *Scheduler) take(a *adder, sl *slot, limit int) {
 	s.queue = s.queue[:n]
 	for _, w := range a.back {
 		s.requeue(w)
+	}
+}
+
+func (s *Scheduler) lockAdapter(w *work) {
+	if s.LoRA == nil || w.adapter {
+		return
+	}
+	var load time.Duration
+	load, w.adapter = s.LoRA.Acquire(w.r.LoRA)
+	s.loading += load
+}
+
+func (s *Scheduler) unlockAdapter(w *work) {
+	if w.adapter {
+		w.adapter = false
+		s.LoRA.Release(w.r.LoRA)
 	}
 }
 

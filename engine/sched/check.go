@@ -32,6 +32,7 @@ func (s *Scheduler) checkCounts() error {
 		}
 	}
 	same("inbox", len(s.inbox), s.counts[stateInbox])
+	same("grammar", len(s.grammar), s.counts[stateGrammar])
 	same("queue", len(s.queue), s.counts[stateQueued])
 	same("running", s.runningNow(), s.counts[stateRunning])
 	if !s.pd.on() {

@@ -19,11 +19,13 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/disagg"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/dp"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/lora"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/moe"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/spec"
 )
 
-// Config is what a scheduler works with. All but Drafter, Sync, Prefill, Decode and
-// the hooks must be set.
+// Config is what a scheduler works with. All but Drafter, Sync, LoRA, Experts, Hub
+// and the hooks must be set.
 type Config struct {
 	Args *args.Args
 	// Places are where the scheduler runs: one, or one per pipeline stage.
@@ -38,6 +40,10 @@ type Config struct {
 	Drafter *spec.Drafter
 	// Sync is where the groups of attention DP meet; this group is Places[0].DPRank.
 	Sync *dp.Sync
+	// LoRA has the adapters' slots; Experts spreads tokens over a MoE's experts (with
+	// Sync, [dp.Sync.Balance] does, and Experts is not used).
+	LoRA    *lora.Pool
+	Experts *moe.Dispatch
 	// Hub is the link to the other half under PD disaggregation.
 	Hub *disagg.Hub
 

@@ -122,6 +122,32 @@ func (s *Scheduler) admit(w *work) {
 		s.refuse(w, http.StatusServiceUnavailable, msgQueueFull)
 		return
 	}
+	if r.Structured {
+		s.compile(w)
+		return
+	}
+	s.process(w)
+}
+
+// grammarTime is what compiling a grammar takes, in a pool of threads.
+const grammarTime = 40 * time.Millisecond
+
+func (s *Scheduler) compile(w *work) {
+	s.move(w, stateGrammar)
+	s.grammar = append(s.grammar, w)
+	s.Loop.After(grammarTime, func() { s.signal(w, (*Scheduler).compiled) })
+}
+
+func (s *Scheduler) compiled(w *work) {
+	if w.state == stateGrammar {
+		s.grammar = remove(s.grammar, w)
+		s.process(w)
+	}
+}
+
+// process ends a request's way into the waiting queue.
+func (s *Scheduler) process(w *work) {
+	r := w.r
 	at := s.reading(s.Loop.Now())
 	s.slice(r, sglang.StageRequestProcess, w.received, at)
 	s.stageLatency(sglang.StageRequestProcess, w.received, at)
@@ -167,10 +193,13 @@ func (s *Scheduler) enqueue(w *work) {
 	s.queue = append(s.queue, w)
 }
 
-func (s *Scheduler) dequeue(w *work) {
-	if i := slices.Index(s.queue, w); i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
+func (s *Scheduler) dequeue(w *work) { s.queue = remove(s.queue, w) }
+
+func remove(ws []*work, w *work) []*work {
+	if i := slices.Index(ws, w); i >= 0 {
+		return slices.Delete(ws, i, i+1)
 	}
+	return ws
 }
 
 // refuse ends a request that did not run, with an error for the client.
@@ -183,6 +212,9 @@ func (s *Scheduler) refuse(w *work, status int, message string) {
 // result.
 func (s *Scheduler) abort(w *work) {
 	switch w.state {
+	case stateGrammar:
+		s.grammar = remove(s.grammar, w)
+		s.drop(w, true)
 	case stateQueued:
 		s.dequeue(w)
 		s.drop(w, true)
@@ -232,5 +264,6 @@ func (s *Scheduler) release(w *work) {
 		s.Memory.Release(w.holding)
 	}
 	s.unreserve(w)
+	s.unlockAdapter(w)
 	w.holding, w.filled, w.slots = nil, 0, 0
 }

@@ -103,7 +103,8 @@ func (s *Scheduler) choose(t time.Duration) {
 	if advance && !s.paused {
 		b = s.nextBatch(s.current)
 	}
-	d := costChoose + s.Memory.Took()
+	d := costChoose + s.Memory.Took() + s.loading
+	s.loading = 0
 	if b != nil {
 		d += time.Duration(len(b.entries)) * costChooseEach
 	}
@@ -124,7 +125,11 @@ func (s *Scheduler) meet(b *batch) {
 	if b != nil {
 		o.Work, o.Prefill = b.pass, b.mode == modePrefill
 	}
-	s.Sync.Arrive(s.Places[0].DPRank, o, func(out dp.Outcome) { s.launch(b, &out) })
+	from := s.Loop.Now()
+	s.Sync.Arrive(s.Places[0].DPRank, o, func(out dp.Outcome) {
+		s.waited(sglang.LoopGetNextBatch, from, s.Loop.Now())
+		s.launch(b, &out)
+	})
 }
 
 // launch puts a batch on the GPUs.
@@ -151,7 +156,9 @@ func (s *Scheduler) proceed(b *batch, now time.Duration) {
 	}
 	switch {
 	case len(s.inflight) > s.depth, b == nil && len(s.inflight) > 0:
-		s.Loop.At(max(ready, s.inflight[0].done), s.finishOldest)
+		done := max(ready, s.inflight[0].done)
+		s.waited(sglang.LoopProcessBatchResult, ready, done)
+		s.Loop.At(done, s.finishOldest)
 	case b != nil:
 		s.poll = 0
 		s.Loop.At(ready, s.iterate)
@@ -212,14 +219,41 @@ func (s *Scheduler) price(b *batch, out *dp.Outcome, now time.Duration) {
 	took := time.Duration(0)
 	if out != nil {
 		b.start, took = max(out.Start, now), out.Took
+		b.pass = out.Padded
 	} else {
+		b.pass.Balance = s.balance(b)
 		b.start, took = max(now, s.free), s.Cost.Pass(b.pass)
 	}
+	s.reports.balanced(s, b)
 	if b.mode == modeDecode && s.Drafter != nil {
 		took += s.draftTime(b)
 	}
 	b.done = b.start + took
 	s.free = b.start + s.Cost.Stage(took)
+}
+
+// balance spreads a pass over the experts.
+func (s *Scheduler) balance(b *batch) float64 {
+	if s.Experts == nil {
+		return 0
+	}
+	v, _ := s.Experts.Pass(b.pass.Tokens)
+	return v
+}
+
+// waited books time in which the CPU waited: for the GPUs' result, or for other
+// groups.
+func (s *Scheduler) waited(category string, from, to time.Duration) {
+	if to <= from {
+		return
+	}
+	overlap := sglang.OverlapNone
+	if n := len(s.inflight); n > 0 && s.inflight[n-1].done >= to {
+		overlap = sglang.OverlapFull
+	}
+	for _, c := range s.Collectors {
+		c.LoopTime(category, overlap, to-from)
+	}
 }
 
 // loopTime books d of the loop from t on; the GPUs work all the while, or not.

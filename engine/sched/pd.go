@@ -275,9 +275,10 @@ func (s *Scheduler) prebuiltBatch(i int) *batch {
 	n := 0
 	for ; n < len(s.queue) && len(sl.running) < s.runningLimit(); n++ {
 		w := s.queue[n]
-		if !s.settle(w) {
+		if s.LoRA != nil && !s.LoRA.Fits(w.r.LoRA) || !s.settle(w) {
 			break
 		}
+		s.lockAdapter(w)
 		s.move(w, stateRunning)
 		w.slot = i
 		b.entries = append(b.entries, entry{w: w, epoch: w.epoch})

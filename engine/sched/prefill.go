@@ -216,6 +216,7 @@ func (s *Scheduler) finish(w *work, why ledger.FinishReason, at ledger.Reading) 
 	}
 	s.Memory.Finish(w.holding, w.ids[:min(w.filled, computed)])
 	w.holding = nil
+	s.unlockAdapter(w)
 	w.epoch++
 	if w.decodeOpen {
 		s.close(r, sglang.StageDecodeForward, at)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/lora"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
@@ -34,6 +35,8 @@ type drawn struct {
 	abortAfter     time.Duration // 0: never
 	tokens         int
 	maxTokensExtra int
+	structured     bool
+	lora           string
 }
 
 func drawScenario(t *rapid.T) scenario {
@@ -60,7 +63,8 @@ func drawScenario(t *rapid.T) scenario {
 		a.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
 		a.DecodeLogInterval = rapid.SampledFrom([]int{1, 40}).Draw(t, "log")
 	}
-	sc := scenario{opts: []option{with(a)}}
+	adapters := func(_ *args.Args, c *Config) { c.LoRA = lora.New(2, 100e6, 20e9) }
+	sc := scenario{opts: []option{with(a), adapters}}
 	n := rapid.IntRange(1, 25).Draw(t, "n")
 	for range n {
 		d := drawn{
@@ -68,6 +72,8 @@ func drawScenario(t *rapid.T) scenario {
 			prompt: rapid.IntRange(1, 900).Draw(t, "prompt"), out: rapid.IntRange(1, 120).Draw(t, "out"),
 			maxTokensExtra: rapid.SampledFrom([]int{0, 10, 500}).Draw(t, "extra"),
 			embedding:      rapid.IntRange(0, 9).Draw(t, "emb") == 0,
+			structured:     rapid.IntRange(0, 9).Draw(t, "structured") == 0,
+			lora:           rapid.SampledFrom([]string{"", "", "a", "b", "c"}).Draw(t, "lora"),
 		}
 		d.shared = rapid.IntRange(0, d.prompt).Draw(t, "shared")
 		if rapid.IntRange(0, 3).Draw(t, "aborts") == 0 {
@@ -95,7 +101,7 @@ func (sc *scenario) play(t tb, opts ...option) *rig {
 		r := g.request(d.prompt, d.out)
 		copy(r.Prompt, common[:d.shared])
 		r.MaxTokens += d.maxTokensExtra
-		r.Priority = d.priority
+		r.Priority, r.Structured, r.LoRA = d.priority, d.structured, d.lora
 		if d.embedding {
 			r.Kind, r.OutputLen, r.MaxTokens = ledger.KindEmbedding, 0, 0
 		}
@@ -135,6 +141,8 @@ func TestInvariants(t *testing.T) {
 			g.checkRequest(r)
 		}
 		g.checkConserved()
+		require.NoError(rt, g.LoRA.Check())
+		require.Zero(rt, g.LoRA.Slots().Used)
 		g.checkReports()
 	})
 }

@@ -33,7 +33,6 @@ type reporter struct {
 	// stood: the report of standing still was made.
 	stood     bool
 	lastBatch int
-	loraSeen  bool
 
 	uncached     int64
 	prefillBusy  time.Duration
@@ -101,6 +100,21 @@ func (rp *reporter) prefill(s *Scheduler, b *batch) {
 func count(n int, f func(int)) {
 	if n > 0 {
 		f(n)
+	}
+}
+
+// balanced tells how evenly the experts worked, by the first group of those that
+// share them.
+func (rp *reporter) balanced(s *Scheduler, b *batch) {
+	if b.pass.Balance == 0 || s.Places[0].DPRank > 0 && s.Sync != nil {
+		return
+	}
+	mode := sglang.ForwardDecode
+	if b.mode == modePrefill {
+		mode = sglang.ForwardPrefill
+	}
+	for _, c := range s.Collectors {
+		c.Balancedness(mode, b.pass.Balance)
 	}
 }
 
@@ -232,7 +246,7 @@ func (s *Scheduler) specReport() *ledger.SpecReport {
 func (s *Scheduler) Snapshot() *ledger.Snapshot {
 	n := &ledger.Snapshot{
 		At: s.Loop.Now(), Queued: s.countQueue(s.queue), Running: s.countRunning(),
-		Grammar: s.countQueue(nil), Retracted: s.reports.retracted,
+		Grammar: s.countQueue(s.grammar), Retracted: s.reports.retracted,
 		FwdOccupancy: s.occupancy(), Host: s.Memory.Host(), PD: s.pd.queues(s),
 		LoRA: s.loraSlots(), Routing: s.routingKeys(),
 	}
@@ -305,20 +319,13 @@ func (s *Scheduler) countRunning() ledger.QueueCount {
 	return c
 }
 
-// loraSlots counts adapters of running requests; nil until one came.
+// loraSlots is nil on an engine without adapters.
 func (s *Scheduler) loraSlots() *ledger.LoRASlots {
-	if !s.reports.loraSeen {
+	if s.LoRA == nil {
 		return nil
 	}
-	used := map[string]bool{}
-	for i := range s.slots {
-		for _, w := range s.slots[i].running {
-			if w.state == stateRunning && w.r.LoRA != "" {
-				used[w.r.LoRA] = true
-			}
-		}
-	}
-	return &ledger.LoRASlots{Used: len(used), Total: s.Args.MaxLoRAsPerBatch}
+	slots := s.LoRA.Slots()
+	return &slots
 }
 
 // routingKeys counts requests per key, only when all running ones have one.

@@ -69,6 +69,7 @@ type recorder struct {
 	failures  map[string]int
 	released  map[string]int
 	flops     float64
+	balance   []float64
 	constants *ledger.Constants
 }
 
@@ -129,6 +130,8 @@ func (rec *recorder) BootstrapFailed()                                { rec.fail
 func (rec *recorder) TransferFailed()                                 { rec.failures["transfer"]++ }
 func (rec *recorder) DeferredRelease(outcome string, _ time.Duration) { rec.released[outcome]++ }
 func (rec *recorder) MFU(flops, _, _ float64)                         { rec.flops += flops }
+
+func (rec *recorder) Balancedness(_ string, v float64) { rec.balance = append(rec.balance, v) }
 
 func (rec *recorder) Report(s *ledger.Snapshot) {
 	if !rec.quiet {

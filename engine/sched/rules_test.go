@@ -15,6 +15,8 @@ import (
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/lora"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/moe"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
@@ -333,18 +335,79 @@ func TestLoopTime(t *testing.T) {
 	g.run()
 	g.Settle()
 	assert.GreaterOrEqual(t, g.rec.idle, time.Second)
+	all := g.rec.idle
+	for _, d := range g.rec.loop {
+		all += d
+	}
+	assert.InDelta(t, g.loop.Now().Seconds(), all.Seconds(), 0.001)
 	for _, c := range []string{
 		sglang.LoopOther, sglang.LoopRecvRequests, sglang.LoopGetNextBatch, sglang.LoopRunBatch, sglang.LoopProcessBatchResult,
 	} {
 		assert.Positive(t, g.rec.loop[c+" none"]+g.rec.loop[c+" full"], c)
 	}
-	assert.Greater(t, g.rec.loop[sglang.LoopProcessBatchResult+" full"], g.rec.loop[sglang.LoopProcessBatchResult+" none"], "the next pass runs")
+	choose := sglang.LoopGetNextBatch
+	assert.Greater(t, g.rec.loop[choose+" full"], g.rec.loop[choose+" none"], "while the GPU works")
 
 	serial := newRig(t, with(noOverlap))
 	serial.at(0, serial.request(100, 200))
 	serial.run()
-	assert.Zero(t, serial.rec.loop[sglang.LoopProcessBatchResult+" full"])
+	assert.Zero(t, serial.rec.loop[choose+" full"])
 	assert.Greater(t, serial.sent[0].Sched.Done, g.sent[0].Sched.Done-g.sent[0].Sched.Received, "and is slower")
+}
+
+// A grammar is compiled before the request enters the waiting queue.
+func TestGrammarQueue(t *testing.T) {
+	g := newRig(t)
+	r := g.request(50, 5)
+	r.Structured = true
+	g.at(0, r)
+	gone := g.request(50, 5)
+	gone.Structured = true
+	g.at(0, gone)
+	g.loop.RunUntil(10 * time.Millisecond)
+	assert.Equal(t, 2, g.Snapshot().Grammar.Total)
+	g.Abort(gone)
+	g.run()
+	assert.GreaterOrEqual(t, r.Sched.FirstQueued-r.Sched.Received, grammarTime)
+	assert.True(t, g.dropped[gone])
+	assert.Zero(t, g.Snapshot().Grammar.Total)
+}
+
+// Requests whose adapter has no slot are passed over by those behind.
+func TestLoRASlots(t *testing.T) {
+	g := newRig(t, func(_ *args.Args, c *Config) { c.LoRA = lora.New(1, 1e9, 20e9) })
+	for _, id := range []string{"a", "b", "a", ""} {
+		r := g.request(50, 50)
+		r.LoRA = id
+		g.at(0, r)
+	}
+	g.loop.RunUntil(200 * time.Millisecond)
+	assert.Equal(t, &ledger.LoRASlots{Used: 1, Total: 1}, g.Snapshot().LoRA)
+	assert.Equal(t, 3, g.Snapshot().Running.Total)
+	g.run()
+	assert.Greater(t, g.sent[1].Sched.FirstForward, g.sent[0].Sched.Done)
+	assert.Less(t, g.sent[3].Sched.FirstForward, g.sent[1].Sched.FirstForward)
+	assert.Greater(t, g.sent[0].Sched.Queued, 50*time.Millisecond, "loading took 1 GB at 20 GB/s")
+}
+
+// Uneven experts make each pass longer, and are reported.
+func TestExperts(t *testing.T) {
+	play := func(skew float64) (time.Duration, float64) {
+		dispatch, err := moe.New(moe.Config{Layers: 4, Experts: 128, TopK: 8, GPUs: 8, Skew: skew, Seed: 1}, ledger.NopExpert{})
+		require.NoError(t, err)
+		g := newRig(t, func(a *args.Args, c *Config) {
+			a.ModelProfile, a.TPSize = "qwen3-30b-a3b-h100", 8
+			c.Experts = dispatch
+		})
+		r := g.at(0, g.request(4000, 20))
+		g.run()
+		require.NotEmpty(t, g.rec.balance)
+		return r.Sched.PrefillDone - r.Sched.FirstForward, g.rec.balance[0]
+	}
+	even, b0 := play(0)
+	uneven, b1 := play(1)
+	assert.Greater(t, b0, b1+0.2)
+	assert.Greater(t, uneven, even)
 }
 
 func TestStallIsInTheLoop(t *testing.T) {

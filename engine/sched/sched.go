@@ -46,6 +46,7 @@ type Scheduler struct {
 
 	inbox   []*work
 	signals []signal
+	grammar []*work
 	queue   []*work
 	seq     uint64
 
@@ -65,7 +66,9 @@ type Scheduler struct {
 	// maxLen is the most tokens that a request can have.
 	maxLen   int
 	pressure int
-	stall    time.Duration
+	// loading is what adapters take that the next pass waits for.
+	loading time.Duration
+	stall   time.Duration
 
 	reports reporter
 }

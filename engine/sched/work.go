@@ -14,7 +14,8 @@ type state uint8
 
 // Where a request is. Each is in one place.
 const (
-	stateInbox state = iota // arrived, not read
+	stateInbox   state = iota // arrived, not read
+	stateGrammar              // its grammar is being compiled
 	stateQueued
 	statePD      // in a queue of the PD node
 	stateChunked // between chunks, or its last pass is in flight
@@ -59,6 +60,7 @@ type work struct {
 	ran      bool // its first pass was launched
 	prebuilt bool // PD decode: KV comes from elsewhere
 	reserved bool // PD decode: memory is promised to it
+	adapter  bool // its LoRA adapter is locked
 	// decodes are passes in flight that decode it.
 	decodes int
 
