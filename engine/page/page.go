@@ -95,8 +95,9 @@ func (p *Page) takePID() int {
 // Store is what the page shows, nil with another backend.
 func (p *Page) Store() *Store { return p.store }
 
-// Restart empties the page, as the engine's new process does. Collectors made
-// before write to what is no longer shown; ask for others.
+// Restart empties the page, as the engine's new process does; with another backend
+// than a store it only gives new process ids. Collectors made before write to what
+// is no longer shown; ask for others.
 func (p *Page) Restart() {
 	if p.store != nil {
 		p.store.Reset()

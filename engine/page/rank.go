@@ -125,15 +125,20 @@ func (p *Page) storageLabels(r *rank) []Label {
 	}, p.extraLabels()...)
 }
 
+// jitterShare is the largest part of a duration by which ranks differ.
+const jitterShare = 4
+
 // jitter makes ranks differ by the moments at which they read the clock: a
-// duration is the difference of two readings.
+// duration is the difference of two readings. Short ones differ less, so that none
+// gets negative and sums stay what they are.
 func jitter(spread time.Duration, seed uint64) RankTime {
-	if spread <= 0 {
-		return func(_ *ledger.Place, _ int, _ uint64, d time.Duration) time.Duration { return d }
-	}
 	return func(p *ledger.Place, tpRank int, n uint64, d time.Duration) time.Duration {
+		most := uint64(max(0, min(spread, d/jitterShare)))
+		if most == 0 {
+			return d
+		}
 		var src rand.PCG
-		src.Seed(seed^uint64(tpRank+1)<<32^uint64(p.PPRank)<<48, n)
-		return d + time.Duration(src.Uint64()%uint64(spread)) - time.Duration(src.Uint64()%uint64(spread))
+		src.Seed(seed^uint64(tpRank+1)<<32^uint64(p.PPRank)<<48^uint64(p.DPRank+1)<<56, n)
+		return d + time.Duration(src.Uint64()%most) - time.Duration(src.Uint64()%most)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
@@ -250,6 +251,29 @@ func TestRanksMeasureForThemselves(t *testing.T) {
 		again.schedulers[0].LoopTime(sglang.LoopRunBatch, sglang.OverlapNone, 10*time.Millisecond)
 	}
 	assert.Equal(t, sums, again.numbers(sglang.FamilyQueueTimeSeconds, sglang.LabelTPRank), "the same every time")
+}
+
+// A rank's reading is near the group's and never negative, and sums don't drift.
+func TestJitter(t *testing.T) {
+	place := &ledger.Place{DPRank: -1}
+	rapid.Check(t, func(t *rapid.T) {
+		spread := time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "spread"))
+		f := jitter(spread, rapid.Uint64().Draw(t, "seed"))
+		d := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "d"))
+		sum := time.Duration(0)
+		const n = 200
+		for i := range uint64(n) {
+			got := f(place, 3, i, d)
+			if got < 0 || (got-d).Abs() > min(spread, d/4) {
+				t.Fatalf("%s became %s", d, got)
+			}
+			sum += got - d
+		}
+		// The deviation of a mean of n differences is below 0.41 of the bound / sqrt(n).
+		if bound := min(spread, d/4); sum.Abs()/n > bound/5 {
+			t.Fatalf("drifts by %s of %s", sum/n, bound)
+		}
+	})
 }
 
 // Scheduler series carry the global rank, those of the caches the one in the

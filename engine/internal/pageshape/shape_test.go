@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, p := range []string{"sglang:x 1.0\n", "no page"} {
 		_, err := Parse([]byte(p), text)
-		assert.Error(t, err, p)
+		require.Error(t, err, p)
 	}
 	_, err := Parse([]byte(page), ";")
 	assert.Error(t, err)
