@@ -64,8 +64,8 @@ func (t *Tier) Prefetch(r *ledger.Request, m radix.Match, tokens []int32, limit 
 		return
 	}
 	to := limit / unit * unit
-	t.order++
-	p := &prefetch{r: r, seq: t.order, anchor: m.Node, from: from, began: t.Loop.Now()}
+	t.made++
+	p := &prefetch{r: r, seq: t.made, anchor: m.Node, from: from, began: t.Loop.Now()}
 	p.hashes = t.hashes(m.Node.Extra(), tokens[:to])[from/unit:]
 	p.tokens = slices.Clone(tokens[from:to])
 	t.prefetches[r] = p

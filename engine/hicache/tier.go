@@ -67,8 +67,8 @@ type Tier struct {
 
 	backup, load, read, write link
 	prefetches                map[*ledger.Request]*prefetch
-	order                     uint64
-	inFlight                  int // tokens that prefetches have host pages for
+	made                      uint64 // prefetches so far
+	inFlight                  int    // tokens that prefetches have host pages for
 
 	squeezed []int32
 	took     time.Duration

@@ -379,11 +379,11 @@ func TestSizesAreChecked(t *testing.T) {
 	a := args.Default()
 	a.PageSize = 16
 	_, err := New(&a, Sizes{Tokens: 8, Window: 100, WindowTokens: 50}, nil, nil, nil)
-	assert.EqualError(t, err, "a pool of 8 tokens has no page of 16\n"+
+	require.EqualError(t, err, "a pool of 8 tokens has no page of 16\n"+
 		"the pool of the sliding window must hold one window of 100 tokens (got 50)")
 	a.PageSize = 0
 	_, err = New(&a, Sizes{Tokens: 8}, nil, nil, nil)
-	assert.EqualError(t, err, "page_size must be at least 1 (got 0)")
+	require.EqualError(t, err, "page_size must be at least 1 (got 0)")
 }
 
 func TestSameSeedSameRun(t *testing.T) {
@@ -400,5 +400,6 @@ func TestSameSeedSameRun(t *testing.T) {
 		}
 		return ids
 	}
-	assert.Equal(t, run(), run())
+	first := run()
+	assert.Equal(t, first, run())
 }

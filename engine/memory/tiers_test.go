@@ -245,7 +245,7 @@ func TestUnfulfilled(t *testing.T) {
 			b.SqueezeHost(0)
 			b.Match(r, prompt)
 			b.wait(2 * time.Millisecond)
-			b.Memory.tree.Flush()
+			b.tree.Flush()
 			b.wait(second)
 			b.begin(r, prompt)
 		}},

@@ -98,8 +98,9 @@ func TestSameSeedSameCounts(t *testing.T) {
 		}
 		return b.perLayer
 	}
-	assert.Equal(t, run(1), run(1))
-	assert.NotEqual(t, run(1), run(2))
+	first := run(1)
+	assert.Equal(t, first, run(1))
+	assert.NotEqual(t, first, run(2))
 }
 
 func TestBinomial(t *testing.T) {
