@@ -436,6 +436,9 @@ func TestTransferSpeed(t *testing.T) {
 	assert.Equal(t, map[string]float64{"0": 1024, "1": 1024}, e.numbers(sglang.FamilyKVTransferTotalMB, sglang.LabelTPRank))
 	assert.Equal(t, map[string]float64{"0": 500, "1": 500}, e.numbers(sglang.FamilyKVTransferLatencyMS, sglang.LabelTPRank))
 	assert.Empty(t, e.numbers(sglang.FamilyKVTransferBootstrapMS), "what did not happen is not there")
+	e.schedulers[0].KVTransfer(&ledger.Transfer{Bootstrap: 5 * time.Millisecond, Alloc: ledger.Unset, Latency: ledger.Unset})
+	assert.Equal(t, map[string]float64{"0": 5, "1": 5}, e.numbers(sglang.FamilyKVTransferBootstrapMS, sglang.LabelTPRank))
+	assert.Equal(t, map[string]float64{"0": 1, "1": 1}, e.counts(sglang.FamilyKVTransferAllocMS, sglang.LabelTPRank), "both at once")
 }
 
 // The number of series depends on the settings, not on how many clients came.

@@ -221,10 +221,13 @@ func (s *scheduler) DPStep(d *ledger.DPStep) {
 	}
 }
 
-// KVTransfer implements [ledger.SchedulerCollector].
+// KVTransfer implements [ledger.SchedulerCollector]. The engine observes the time of
+// the bootstrap and that of the allocation together, 0 for one that did not happen.
 func (s *scheduler) KVTransfer(t *ledger.Transfer) {
-	s.observeMS(s.bootstrap, t.Bootstrap)
-	s.observeMS(s.alloc, t.Alloc)
+	if t.Bootstrap != ledger.Unset || t.Alloc != ledger.Unset {
+		s.observeMS(s.bootstrap, max(0, t.Bootstrap))
+		s.observeMS(s.alloc, max(0, t.Alloc))
+	}
 	s.observeMS(s.latency, t.Latency)
 	if t.Latency <= 0 || t.Bytes <= 0 {
 		return

@@ -17,7 +17,9 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/disagg"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/internal/pageshape"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/load"
 )
 
 const (
@@ -25,6 +27,8 @@ const (
 	contentType = "text/plain; version=0.0.4"
 
 	someLoad = "chat:kind=generate,rate=20,count=100,abort=0,stream=0.8,keys=4"
+	// pairLoad has streams only, as the recorded pair had.
+	pairLoad = "chat:kind=generate,rate=20,count=100,abort=0,turns=1,stream=1,keys=4"
 	// pressing turns come back after their prefix was evicted, and answers get longer
 	// than the scheduler reckons with.
 	pressing = "chat:kind=generate,rate=20,count=200,abort=0,turns=6,think=1s,stream=0.8,keys=4;" +
@@ -84,6 +88,12 @@ var accepted = []pageshape.Accepted{
 		Page: "tp4", Kind: pageshape.MissingSeries, What: "cached_tokens_total", Detail: `cache_source="total"`,
 		Reason: "listed in engine/page",
 	},
+	{Page: "pd-prefill", Kind: pageshape.MissingFamily, What: "num_bootstrap_failed_reqs_total", Reason: "here no bootstrap fails"},
+	{Page: "pd", Kind: pageshape.ExtraFamily, What: "cached_tokens_total", Reason: "the recorded pair's clients shared no prefix"},
+	{
+		Page: "pd-prefill", Kind: pageshape.ExtraSeries, What: "realtime_tokens_total", Detail: `mode="prefill_cache"`,
+		Reason: "the recorded pair's clients shared no prefix",
+	},
 	{Page: "tp4", Kind: pageshape.ExtraFamily, What: "sglang:back", Reason: "the recorded engine only read from its storage"},
 	{
 		Page: "dp2", Kind: pageshape.ExtraSeries, What: "dp_cooperation_realtime_tokens_total",
@@ -102,28 +112,66 @@ func TestAssembledEngine(t *testing.T) {
 		a := args.Default()
 		a.EnableMetrics, a.Load = true, r.load
 		r.args(&a)
-		want, err := os.ReadFile(filepath.Join(capturesDir, "metrics-"+r.name+".t2.prom"))
-		require.NoError(t, err)
-		w, err := pageshape.Parse(want, contentType)
-		require.NoError(t, err)
-		g, err := pageshape.Parse(pageAfter(t, a, 2*time.Minute), contentType)
-		require.NoError(t, err)
-		for _, d := range table.Unknown(r.name, pageshape.Compare(w, g)) {
-			t.Errorf("%s: %v", r.name, d)
-		}
+		compareWithRecorded(t, table, r.name, pageAfter(t, a))
 	}
+	prefill, decode := pairAfter(t)
+	compareWithRecorded(t, table, "pd-prefill", prefill)
+	compareWithRecorded(t, table, "pd-decode", decode)
 	for _, a := range table.Stale() {
 		t.Errorf("listed but not there any more: %+v", a)
 	}
 }
 
-func pageAfter(t *testing.T, a args.Args, ran time.Duration) []byte {
+func compareWithRecorded(t *testing.T, table *pageshape.Table, name string, page []byte) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(capturesDir, "metrics-"+name+".t2.prom"))
+	require.NoError(t, err)
+	w, err := pageshape.Parse(want, contentType)
+	require.NoError(t, err)
+	g, err := pageshape.Parse(page, contentType)
+	require.NoError(t, err)
+	for _, d := range table.Unknown(name, pageshape.Compare(w, g)) {
+		t.Errorf("%s: %v", name, d)
+	}
+}
+
+// ran is long enough for all clients.
+const ran = 2 * time.Minute
+
+func pageAfter(t *testing.T, a args.Args) []byte {
 	t.Helper()
 	loop := clock.NewVirtual(time.Unix(1_800_000_000, 0))
 	e, err := engine.New(context.Background(), a, engine.Options{Loop: loop})
 	require.NoError(t, err)
 	e.Start()
 	loop.RunUntil(ran)
+	return pageOf(t, e)
+}
+
+// pairAfter runs a prefill and a decode engine with clients of both.
+func pairAfter(t *testing.T) (prefill, decode []byte) {
+	t.Helper()
+	loop := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	toDecode, toPrefill := disagg.Pair(loop, time.Millisecond)
+	half := func(mode string, link disagg.Link) *engine.Engine {
+		a := args.Default()
+		a.EnableMetrics, a.TPSize, a.DisaggregationMode = true, 2, mode
+		e, err := engine.New(context.Background(), a, engine.Options{Loop: loop, Link: link})
+		require.NoError(t, err)
+		return e
+	}
+	p, d := half(args.Prefill, toDecode), half(args.Decode, toPrefill)
+	sources, err := load.Parse(pairLoad)
+	require.NoError(t, err)
+	d.Clients = load.New(loop, engine.PairTarget(p, d), sources, 1).Rooms()
+	p.Start()
+	d.Start()
+	loop.RunUntil(ran)
+	return pageOf(t, p), pageOf(t, d)
+}
+
+func pageOf(t *testing.T, e *engine.Engine) []byte {
+	t.Helper()
 	rec := httptest.NewRecorder()
 	e.Page.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	require.NoError(t, e.Shutdown(context.Background()))
