@@ -23,7 +23,7 @@ var budgetKeys = func() (keys [budget.Count]string) {
 }()
 
 // rootAttributes is about how many attributes a root gets.
-const rootAttributes = 36
+const rootAttributes = 30
 
 // rootWriter puts what was derived on a root.
 type rootWriter struct {
