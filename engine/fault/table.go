@@ -5,6 +5,7 @@ package fault // import "github.com/otelcol-sglang/otelcol-sglang/engine/fault"
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -48,7 +49,7 @@ var faults = []Fault{
 	},
 	{
 		Name: "frontend-flood", About: "bursts of status requests keep the front end busy: first tokens reach clients late though the scheduler had them",
-		Defaults: map[string]string{"burst": "400", "every": "500ms", "cost": "600us"}, prepare: frontendFlood,
+		Defaults: map[string]string{"burst": "100", "every": "80ms", "cost": "600us"}, prepare: frontendFlood,
 	},
 	{
 		Name: "slow-transfer", About: "KV transfers from prefill to decode are slow, and a share fails (prefill engine)",
@@ -199,11 +200,14 @@ func stuck(p *Parts, _ *values) (on, off func(), err error) {
 // floodEndpoint is what a router that polls too often asks for.
 const floodEndpoint = "/v1/loads"
 
+// frontendFlood leaves the front end's thread free for a quarter of the time with its
+// defaults: bursts come at random, so that what arrives waits for 90 ms on average.
 func frontendFlood(p *Parts, v *values) (on, off func(), err error) {
 	burst, every, cost := v.whole("burst", 1, 1e5), v.duration("every"), v.duration("cost")
 	if every <= 0 {
 		v.wrong("every", "above 0")
 	}
+	rng := rand.New(rand.NewPCG(p.Args.Seed, 0xf100d))
 	running := true
 	var come func()
 	come = func() {
@@ -214,7 +218,7 @@ func frontendFlood(p *Parts, v *values) (on, off func(), err error) {
 			visit := p.Front.Door.Open(floodEndpoint, http.MethodGet, "")
 			p.Front.Occupy(cost, func() { visit.Answered(http.StatusOK) })
 		}
-		p.Loop.After(every, come)
+		p.Loop.After(time.Duration(rng.ExpFloat64()*float64(every)), come)
 	}
 	return come, func() { running = false }, nil
 }
