@@ -103,7 +103,7 @@ func (l *load) request() {
 // span of rank 0 and the front end, whose spans are kept, and of the other ranks,
 // whose copies are folded. All are the whole process's, the flusher's part included.
 func BenchmarkConsume(b *testing.B) {
-	requests := map[int]int{1: 400, 3: 20} // by level, for about as many spans
+	requests := map[int]int{1: 60, 3: 10} // by level
 	for _, tp := range []int{1, 4, 8} {
 		for _, level := range []int{1, 3} {
 			for _, goroutines := range []int{1, 9} {

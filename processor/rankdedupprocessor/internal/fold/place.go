@@ -100,7 +100,7 @@ func (t *trace) holdID(it *Item) {
 
 // nested tells whether the slice's parent is a slice.
 func (t *trace) nested(sp *Span) bool {
-	if r, known := t.ids[sp.Parent]; known {
+	if r := t.at(sp.Parent); r != (ref{}) {
 		return r.node != nil
 	}
 	// Slices below a thread link to the one before them, those below a slice

@@ -21,6 +21,7 @@ func (t *trace) prune(before int64) {
 	}
 	maps.DeleteFunc(t.anchors, func(_ anchor, l *thread) bool { return past(l) })
 	t.pruneUp(pastRoot)
+	t.asked, t.bound = known{}, known{}
 	maps.DeleteFunc(t.ids, func(_ uint64, r ref) bool {
 		switch {
 		case r.root != nil:

@@ -16,7 +16,9 @@ type trace struct {
 	id    TraceID
 	bytes int64
 
-	ids     map[uint64]ref     // ranks' ids of nodes and threads
+	ids     map[uint64]ref     // ranks' ids of nodes and threads; read through at
+	asked   known              // the one that was looked up last
+	bound   known              // the one that was bound last
 	anchors map[anchor]*thread // first slices' link targets
 	threads []*thread
 	// up leads from spans that are not folded (front end, controllers, workers)
@@ -177,15 +179,39 @@ func (t *trace) grow(n int64) {
 }
 
 func (t *trace) bind(id uint64, r ref) {
-	if _, known := t.ids[id]; !known {
+	before := len(t.ids)
+	t.ids[id] = r
+	if len(t.ids) > before {
 		t.grow(idBytes)
 	}
-	t.ids[id] = r
+	if t.asked.id == id {
+		t.asked.ref = r
+	}
+	t.bound = known{id, r}
+}
+
+// known is what an id stands for.
+type known struct {
+	id  uint64
+	ref ref
+}
+
+// at returns what the id stands for, the zero ref if nothing. Slices of one rank
+// that follow each other name the same parent and link to the one before.
+func (t *trace) at(id uint64) ref {
+	switch id {
+	case t.asked.id:
+		return t.asked.ref
+	case t.bound.id:
+		return t.bound.ref
+	}
+	t.asked = known{id, t.ids[id]}
+	return t.asked.ref
 }
 
 // nodeAt returns the node that an id stands for.
 func (t *trace) nodeAt(id uint64) *node {
-	if n := t.ids[id].node; n != nil {
+	if n := t.at(id).node; n != nil {
 		return n.find()
 	}
 	return nil
@@ -193,7 +219,7 @@ func (t *trace) nodeAt(id uint64) *node {
 
 // threadAt returns the thread that an id stands for.
 func (t *trace) threadAt(id uint64) *thread {
-	if l := t.ids[id].thread; l != nil {
+	if l := t.at(id).thread; l != nil {
 		return l.find()
 	}
 	return nil
@@ -202,7 +228,7 @@ func (t *trace) threadAt(id uint64) *thread {
 // crowded tells whether the id stands for nothing yet and no more requests can
 // be told apart.
 func (t *trace) crowded(id uint64) bool {
-	return len(t.threads) >= maxRequests && t.ids[id] == ref{}
+	return len(t.threads) >= maxRequests && t.at(id) == ref{}
 }
 
 func (t *trace) newThread(p *identity.Proc) *thread {
@@ -383,7 +409,7 @@ func (l *thread) carve() []local {
 
 func (t *trace) anchorTo(l *thread, sp *Span, p *identity.Proc) {
 	// A link to a slice of the same rank tells no other rank anything.
-	if sp.Link == 0 || t.ids[sp.Link].node != nil {
+	if sp.Link == 0 || t.at(sp.Link).node != nil {
 		return
 	}
 	key := anchor{sp.Link, p.Ranks.DP, max(p.Ranks.PP, 0)}
