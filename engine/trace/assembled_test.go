@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,13 +219,18 @@ func TestAssembledPair(t *testing.T) {
 
 func captured(t *testing.T, name string) map[string]int {
 	t.Helper()
-	exports, err := capture.Load(captures, "traces-"+name)
+	kinds, err := kindsOf("traces-" + name)
 	require.NoError(t, err)
+	return kinds
+}
+
+func kindsOf(name string) (map[string]int, error) {
+	exports, err := capture.Load(captures, name)
 	var tds []ptrace.Traces
 	for _, e := range exports {
 		tds = append(tds, e.Traces)
 	}
-	return spanshape.Kinds(tds...)
+	return spanshape.Kinds(tds...), err
 }
 
 func compare(t *testing.T, sc *scenario, want map[string]int, to *trace.Recorder) {
@@ -234,10 +241,12 @@ func compare(t *testing.T, sc *scenario, want map[string]int, to *trace.Recorder
 		assert.LessOrEqual(t, e.Traces.SpanCount(), sglang.ExportBatchSpans)
 	}
 	got := spanshape.Kinds(tds...)
+	all, err := seen()
+	require.NoError(t, err)
 	for _, k := range unexplained(spanshape.Missing(want, got), sc.lacks) {
 		t.Errorf("lacks: %s", k)
 	}
-	for _, k := range unexplained(spanshape.Missing(got, seen(t)), sc.adds) {
+	for _, k := range unexplained(spanshape.Missing(got, all), sc.adds) {
 		t.Errorf("adds: %s", k)
 	}
 }
@@ -266,18 +275,21 @@ func senders(to *trace.Recorder) map[string]bool {
 
 // seen are the kinds of all captures: which of them a scenario shows is a matter of
 // load.
-func seen(t *testing.T) map[string]int {
-	t.Helper()
+var seen = sync.OnceValues(func() (map[string]int, error) {
 	names, err := capture.Names(captures)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]int{}
 	for _, n := range names {
-		for k, v := range captured(t, strings.TrimPrefix(n, "traces-")) {
-			all[k] += v
+		kinds, err := kindsOf(n)
+		if err != nil {
+			return nil, err
 		}
+		maps.Copy(all, kinds)
 	}
-	return all
-}
+	return all, nil
+})
 
 func unexplained(kinds []string, reasons map[string]string) (left []string) {
 	for _, k := range kinds {
