@@ -205,7 +205,6 @@ func (s *Scheduler) prefillBatch(i int) *batch {
 	}
 	s.order()
 	b := s.newBatch(modePrefill, i)
-	b.tally.running = s.runningNow()
 	a := s.newAdder(b, sl)
 	if w := sl.chunked; w != nil && !a.addChunked(w) {
 		s.unstick(sl, w)

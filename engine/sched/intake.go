@@ -74,20 +74,18 @@ func (s *Scheduler) priorityOf(r *ledger.Request) int64 {
 	return -int64(*r.Priority)
 }
 
-// intake reads the first n of what arrived: requests in their order, then signals.
-// What arrives meanwhile waits for the next round.
-func (s *Scheduler) intake(n int) {
-	k := min(n, len(s.inbox))
-	for _, w := range s.inbox[:k] {
+// intake reads what had arrived when the round began: requests in their order, then
+// signals. What arrives meanwhile waits for the next round.
+func (s *Scheduler) intake(requests, signals int) {
+	for _, w := range s.inbox[:requests] {
 		s.admit(w)
 	}
-	s.inbox = append(s.inbox[:0], s.inbox[k:]...)
-	k = min(n-k, len(s.signals))
-	for i := range k {
+	s.inbox = slices.Delete(s.inbox, 0, requests)
+	for i := range signals {
 		g := s.signals[i]
 		g.do(s, g.w)
 	}
-	s.signals = append(s.signals[:0], s.signals[k:]...)
+	s.signals = slices.Delete(s.signals, 0, signals)
 }
 
 const (

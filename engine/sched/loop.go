@@ -74,18 +74,18 @@ func (s *Scheduler) iterate() {
 	t := now + costLoop + s.stall
 	s.loopTime(sglang.LoopRecvRequests, t, costRecv)
 	t += costRecv
-	n := len(s.inbox) + len(s.signals)
+	requests, signals := len(s.inbox), len(s.signals)
 	for _, w := range s.inbox {
 		w.received = s.reading(now)
 	}
-	if n == 0 {
+	if requests+signals == 0 {
 		s.choose(t)
 		return
 	}
-	d := time.Duration(n) * costInput
+	d := time.Duration(requests+signals) * costInput
 	s.loopTime(sglang.LoopProcessInputRequests, t, d)
 	s.Loop.At(t+d, func() {
-		s.intake(n)
+		s.intake(requests, signals)
 		s.choose(s.Loop.Now())
 	})
 }

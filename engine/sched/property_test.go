@@ -163,6 +163,7 @@ func TestDeterministic(t *testing.T) {
 func (g *rig) checkRequest(r *ledger.Request) {
 	t, s := g.t, &r.Sched
 	require.GreaterOrEqual(t, s.Queued, time.Duration(0))
+	require.GreaterOrEqual(t, s.Received, g.arrived[r])
 	last := s.Received
 	for _, at := range []time.Duration{s.FirstQueued, s.FirstForward, s.PrefillDone, s.DecodeStart, s.Done} {
 		if at != ledger.Unset {

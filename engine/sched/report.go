@@ -300,8 +300,8 @@ func (s *Scheduler) countPriority(c *ledger.QueueCount, w *work) {
 	c.ByPriority[label]++
 }
 
-// countRunning counts requests that decode; on a PD prefill node, those of the last
-// pass.
+// countRunning counts requests that decode, not those of a prefill pass in flight;
+// on a PD prefill node, those of the last pass.
 func (s *Scheduler) countRunning() ledger.QueueCount {
 	c := ledger.QueueCount{}
 	if s.prefillNode() {
@@ -310,7 +310,7 @@ func (s *Scheduler) countRunning() ledger.QueueCount {
 	}
 	for i := range s.slots {
 		for _, w := range s.slots[i].running {
-			if w.state == stateRunning {
+			if w.state == stateRunning && !w.prefillOpen {
 				c.Total++
 				s.countPriority(&c, w)
 			}

@@ -169,6 +169,7 @@ type rig struct {
 	ends    map[*ledger.Request]int
 	dropped map[*ledger.Request]bool
 	got     map[*ledger.Request]int
+	arrived map[*ledger.Request]time.Duration
 	// tokenAt are the times of a request's outputs.
 	tokenAt map[*ledger.Request][]time.Duration
 }
@@ -193,7 +194,7 @@ func newRigOn(t tb, loop *clock.Loop, opts ...option) *rig {
 	}
 	g := &rig{
 		t: t, loop: loop, rec: newRecorder(), a: a, ends: map[*ledger.Request]int{},
-		dropped: map[*ledger.Request]bool{}, got: map[*ledger.Request]int{}, tokenAt: map[*ledger.Request][]time.Duration{},
+		dropped: map[*ledger.Request]bool{}, arrived: map[*ledger.Request]time.Duration{}, got: map[*ledger.Request]int{}, tokenAt: map[*ledger.Request][]time.Duration{},
 	}
 	c.Args = &g.a
 	var err error
@@ -259,7 +260,7 @@ func (g *rig) request(prompt, out int) *ledger.Request {
 
 // at sends r at engine time t.
 func (g *rig) at(t time.Duration, r *ledger.Request) *ledger.Request {
-	g.loop.At(t, func() { g.Receive(r) })
+	g.loop.At(t, func() { g.arrived[r] = g.loop.Now(); g.Receive(r) })
 	return r
 }
 

@@ -158,7 +158,6 @@ type tally struct {
 	compute, hit int // tokens, all of them
 	// Without tokens that are processed again after a retraction.
 	input, device, host, storage int
-	running                      int
 }
 
 func (s *Scheduler) newBatch(m mode, slot int) *batch {
