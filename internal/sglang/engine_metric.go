@@ -229,39 +229,23 @@ const (
 
 // Labels of the engine's metrics, beside those that name a rank.
 const (
-	LabelModelName       = "model_name"
-	LabelEngineType      = "engine_type"
-	LabelMode            = "mode"
-	LabelStage           = "stage"
-	LabelCategory        = "category"
-	LabelForwardOverlap  = "forward_overlap"
-	LabelForwardMode     = "forward_mode"
-	LabelPhase           = "phase"
-	LabelKind            = "kind"
-	LabelRankState       = "rank_state"
-	LabelNumPrefillRanks = "num_prefill_ranks"
-	LabelOutcome         = "outcome"
-	LabelSource          = "source"
-	LabelGT              = "gt"
-	LabelLE              = "le"
-	LabelInputEstimation = "input_estimation"
-	LabelOutputAllow     = "output_allow"
-	LabelOutputReason    = "output_reason"
-	LabelActualExecution = "actual_execution"
-	LabelIsStreaming     = "is_streaming"
-	LabelCacheSource     = "cache_source"
-	LabelCacheType       = "cache_type"
-	LabelPool            = "pool"
-	LabelReason          = "reason"
-	LabelStorageBackend  = "storage_backend"
-	LabelPPSize          = "pp_size"
-	LabelAttnCPRank      = "attn_cp_rank"
-	LabelAttnCPSize      = "attn_cp_size"
-	LabelLayer           = "layer"
-	LabelEndpoint        = "endpoint"
-	LabelMethod          = "method"
-	LabelStatusCode      = "status_code"
-	LabelComponent       = "component"
+	LabelModelName      = "model_name"
+	LabelEngineType     = "engine_type"
+	LabelMode           = "mode"
+	LabelCategory       = "category"
+	LabelKind           = "kind"
+	LabelRankState      = "rank_state"
+	LabelOutcome        = "outcome"
+	LabelGT             = "gt"
+	LabelLE             = "le"
+	LabelIsStreaming    = "is_streaming"
+	LabelCacheSource    = "cache_source"
+	LabelCacheType      = "cache_type"
+	LabelStorageBackend = "storage_backend"
+	LabelPPSize         = "pp_size"
+	LabelAttnCPRank     = "attn_cp_rank"
+	LabelAttnCPSize     = "attn_cp_size"
+	LabelEndpoint       = "endpoint"
 )
 
 const (
@@ -325,7 +309,7 @@ var LoopCategories = [...]string{
 	LoopRunBatch, LoopProcessBatchResult, LoopSanityCheckCache, LoopIdle,
 }
 
-// Values of LabelForwardOverlap.
+// Values of the label forward_overlap.
 const (
 	OverlapNone = "none"
 	// OverlapPartial: a forward pass ran at one end of the time only.
@@ -356,7 +340,7 @@ const (
 // PoolKV is the only pool of FamilyHiCacheDroppedTokensTotal.
 const PoolKV = "kv"
 
-// Values of LabelPhase on FamilyStartupTimeSeconds.
+// Values of the label phase on FamilyStartupTimeSeconds.
 const (
 	PhaseLoadWeight   = "load_weight"
 	PhaseKVCache      = "kv_cache_allocation"
@@ -364,20 +348,20 @@ const (
 	PhaseTokenizerE2E = "tokenizer_e2e"
 )
 
-// Values of LabelPhase on the families of device graphs.
+// Values of the label phase on the families of device graphs.
 const (
 	PhaseGraphDecode  = "decode"
 	PhaseGraphPrefill = "prefill"
 )
 
-// Values of LabelComponent.
+// Values of the label component.
 const (
 	ComponentTokenizer    = "tokenizer"
 	ComponentDetokenizer  = "detokenizer"
 	ComponentDPController = "data_parallel_controller"
 )
 
-// UnfulfilledReasons are the pre-seeded values of LabelReason on
+// UnfulfilledReasons are the pre-seeded reasons of
 // FamilyStoragePrefetchUnfulfilledTokensTotal, DeferredReasons those of
 // FamilyStoragePrefetchDeferredTokensTotal.
 var (
