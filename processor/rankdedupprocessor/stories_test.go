@@ -331,6 +331,8 @@ func checkEngines(t *testing.T, out *tree, want int) {
 	for id := range out.spans {
 		v, _ := out.res[id].Attributes().Get(sglang.AttrEngineID)
 		engines[v.AsString()] = true
+		_, stamped := out.res[id].Attributes().Get(sglang.AttrExporterPeer)
+		assert.False(t, stamped && v.AsString() != "", "the receiver's stamp is not needed any more")
 	}
 	assert.Len(t, engines, want, "engines: %v", engines)
 }
@@ -633,7 +635,7 @@ func TestStoriesOfLateRanks(t *testing.T) {
 				out := treeOf(s.sink.AllTraces())
 				assert.Empty(s, out.twice)
 				assert.Empty(s, out.dangling())
-				assert.Equal(s, left, len(out.spans), "a late copy left again")
+				assert.Len(s, out.spans, left, "a late copy left again")
 				assert.EqualValues(s, len(after), value(s.T, s.tel, "spans_late", "folded"))
 				assert.Zero(s, value(s.T, s.tel, "spans_lost", ""))
 				s.in = nil

@@ -190,7 +190,7 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 		return t.folded(l)
 	}
 	if o.Proc.Primary() {
-		if resolved && !(l.done && l.misses()) {
+		if resolved && (!l.done || !l.misses()) {
 			return t.passNode(l, n, sp), item
 		}
 		if n.item != nil && n.item != item {
