@@ -235,7 +235,6 @@ const (
 	LabelCategory       = "category"
 	LabelKind           = "kind"
 	LabelRankState      = "rank_state"
-	LabelOutcome        = "outcome"
 	LabelGT             = "gt"
 	LabelLE             = "le"
 	LabelIsStreaming    = "is_streaming"
