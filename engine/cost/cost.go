@@ -153,7 +153,7 @@ func (m *Model) KVBytes(n int) int64 {
 	return int64(m.Profile.KVBytesPerToken() / float64(m.attn) / float64(m.pp) * float64(n))
 }
 
-// WeightGB, GraphGB and KVGB are one GPU's memory.
+// WeightGB is what the weights take of one GPU's memory.
 func (m *Model) WeightGB() float64 {
 	return m.Profile.Params * m.Profile.WeightBytes / float64(m.tp*m.pp) / 1e9
 }

@@ -83,7 +83,7 @@ func TestMethods(t *testing.T) {
 				}
 				loop.RunUntil(time.Second)
 				assert.Equal(t, tt.want, got)
-				assert.Equal(t, len(tt.want), len(rs[0].got)+len(rs[1].got))
+				assert.Len(t, append(rs[0].got, rs[1].got...), len(tt.want))
 			})
 		}
 	}
@@ -127,12 +127,12 @@ func TestSkew(t *testing.T) {
 		ctl.Dispatch(request(1, 0))
 	}
 	loop.RunUntil(2 * time.Second)
-	assert.Equal(t, n+100, len(rs[3].got))
+	assert.Len(t, rs[3].got, n+100)
 }
 
 func TestControllerConfig(t *testing.T) {
 	_, err := NewController(ControllerConfig{Method: "best", Replicas: []Replica{&replica{}}})
-	assert.ErrorContains(t, err, `(got "best")`)
+	require.ErrorContains(t, err, `(got "best")`)
 	_, err = NewController(ControllerConfig{Method: RoundRobin})
 	assert.ErrorContains(t, err, "must not be empty")
 }

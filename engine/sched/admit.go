@@ -306,7 +306,7 @@ func (s *Scheduler) preempt(a *adder, sl *slot, w *work, limit *int) bool {
 // compose makes the batch of what was taken: those whose prompt is done with it
 // decode from the next pass on.
 func (s *Scheduler) compose(b *batch, sl *slot) {
-	b.Size, b.Batch.Mode = len(b.entries), sglang.ForwardPrefill
+	b.Size, b.Mode = len(b.entries), sglang.ForwardPrefill
 	b.pass = passOf(b, false)
 	for i := range b.entries {
 		e := &b.entries[i]

@@ -49,7 +49,7 @@ func (s *Scheduler) decodeBatch(i int) *batch {
 		s.recycle(b)
 		return nil
 	}
-	b.Size, b.Batch.Mode = len(b.entries), sglang.ForwardDecode
+	b.Size, b.Mode = len(b.entries), sglang.ForwardDecode
 	b.pass = passOf(b, len(b.entries) <= maxGraphBatch)
 	return b
 }

@@ -289,7 +289,7 @@ func (s *Scheduler) prebuiltBatch(i int) *batch {
 		s.recycle(b)
 		return nil
 	}
-	b.Size, b.Batch.Mode = len(b.entries), sglang.ForwardPrebuilt
+	b.Size, b.Mode = len(b.entries), sglang.ForwardPrebuilt
 	return b
 }
 

@@ -63,11 +63,9 @@ func (s *Scheduler) matchAll() {
 // branch with the most requests first, so that those who share KV run together.
 func (s *Scheduler) orderDFS() {
 	out := make([]*work, 0, len(s.queue))
-	slices.SortStableFunc(s.queue, func(a, b *work) int { return comparePrefix(a, b) })
+	slices.SortStableFunc(s.queue, comparePrefix)
 	s.queue = appendDFS(out, s.queue, 0)
-	if s.Args.EnablePriorityScheduling {
-		s.sortQueue(func(a, b *work) int { return 0 })
-	}
+	s.sortQueue(nil)
 }
 
 func comparePrefix(a, b *work) int {
