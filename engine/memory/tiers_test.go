@@ -73,7 +73,10 @@ func TestWriteThrough(t *testing.T) {
 
 func TestWriteThroughSelective(t *testing.T) {
 	b := newBench(t, Sizes{Tokens: 1000, BytesPerToken: 1}, hierarchical(2, write(sglang.WriteThroughSelective)))
-	b.serve(seq(1, 500))
+	h, _ := b.begin(request(), seq(1, 500))
+	b.Cache(h, seq(1, 300))
+	b.Cache(h, seq(1, 500))
+	b.Finish(h, seq(1, 500))
 	b.wait(second)
 	assert.Empty(t, b.book.backed, "seen once")
 	b.serve(seq(1, 400))

@@ -31,19 +31,6 @@ func (o *order) pushFront(n *Node) {
 	o.nodes++
 }
 
-// pushBefore puts n on the more recent side of at, which is in the list.
-func (o *order) pushBefore(n, at *Node) {
-	prev := at.links[o.which].prev
-	if prev == nil {
-		o.pushFront(n)
-		return
-	}
-	n.links[o.which] = link{prev: prev, next: at}
-	prev.links[o.which].next = n
-	at.links[o.which].prev = n
-	o.nodes++
-}
-
 func (o *order) remove(n *Node) {
 	l := n.links[o.which]
 	if l.prev != nil {

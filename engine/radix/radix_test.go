@@ -320,6 +320,21 @@ func TestHostLockOutlivesItsNode(t *testing.T) {
 	}
 }
 
+func TestSplitKeepsTheHostLock(t *testing.T) {
+	r := newRig(t, 40, 1, withHost(40), func(c *Config) { c.Keep = func(n *Node) bool { return n.OnHost(Full) } })
+	n := r.put("", seq(1, 10)...)
+	r.backUp(n)
+	r.LockHost(n)
+	r.find("", seq(1, 4)...)
+	r.Evict(Full, 10)
+	r.EvictHost(40)
+	assert.Equal(t, 10, r.find("", seq(1, 10)...).Host)
+	r.UnlockHost(n)
+	r.EvictHost(40)
+	r.check()
+	assert.Equal(t, 40, r.Host[Full].Free())
+}
+
 func TestManyChildrenAndTheirHashes(t *testing.T) {
 	r := newRig(t, 800, 2)
 	for i := range int32(200) {

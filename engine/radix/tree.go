@@ -149,8 +149,8 @@ func (t *Tree) touch(n *Node) {
 	}
 }
 
-// split cuts the first size tokens of n off into a parent, which it returns. Who
-// holds n goes on holding the whole run.
+// split cuts the first size tokens of n off into a parent, which it returns, and which
+// the caller touches. Who holds n goes on holding the whole run.
 func (t *Tree) split(n *Node, size int) *Node {
 	up := &Node{
 		key: n.key[:size:size], parent: n.parent, end: n.end - n.Len() + size,
@@ -167,11 +167,7 @@ func (t *Tree) split(n *Node, size int) *Node {
 	if up.backup != nil {
 		up.backup.Nodes = append(up.backup.Nodes, up)
 	}
-	for i := range t.orders {
-		if o := &t.orders[i]; o.which != Mamba && o.has(n) {
-			o.pushBefore(up, n)
-		}
-	}
+	t.list(up)
 	return up
 }
 
