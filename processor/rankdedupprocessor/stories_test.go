@@ -672,3 +672,42 @@ func TestStoriesOfLateRanks(t *testing.T) {
 		assert.EqualValues(s, 2, value(s.T, s.tel, "spans_late", "passed"))
 	})
 }
+
+func TestStoriesOfLimits(t *testing.T) {
+	tell(t, "more senders than the table takes", func(s *story) {
+		cfg := createDefaultConfig().(*Config)
+		cfg.MaxSenders = 16
+		s.p, s.tel = startWith(s.T, cfg, s.sink)
+		m := newEngineModel("7", 24)
+		s.send(m.serve(0)...)
+		s.rest()
+		folded := value(s.T, s.tel, "spans_folded", "")
+		assert.EqualValues(s, len(treeOf(s.in).spans), int64(s.sink.SpanCount())+folded)
+		assert.Positive(s, folded)
+		assert.Positive(s, value(s.T, s.tel, "senders_refused", ""))
+		assert.Zero(s, s.p.level(heldSpans))
+	})
+	tell(t, "more requests of one trace than are told apart", func(s *story) {
+		const requests = 4200
+		m := newEngineModel("7", 2)
+		s.send(m.serve(0)...)
+		s.rest()
+		s.check()
+		trace := m.id()
+		for i := range 2 * requests {
+			rank := i % 2
+			s.send(parcel{m.fromRank(rank), []fact{{trace, m.id(), m.id(), 1000 + uint64(i/2), "request_process", nil}}})
+		}
+		s.rest()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		byLink := map[uint64]bool{}
+		for _, span := range treeOf(s.sink.AllTraces()).spans {
+			byLink[idOf(span.Links().At(0).SpanID())] = true
+		}
+		assert.Len(s, byLink, requests)
+		assert.Less(s, s.sink.SpanCount(), 2*requests, "those that are told apart are folded")
+		assert.Zero(s, s.p.level(heldSpans))
+		assert.Zero(s, value(s.T, s.tel, "spans_lost", ""))
+	})
+}
