@@ -163,7 +163,9 @@ type rig struct {
 	loop *clock.Loop
 	rec  *recorder
 	mem  *memory.Memory
-	a    args.Args
+	// flaky is around mem, if set.
+	flaky *flakyMemory
+	a     args.Args
 
 	sent    []*ledger.Request
 	ends    map[*ledger.Request]int
@@ -172,6 +174,21 @@ type rig struct {
 	arrived map[*ledger.Request]time.Duration
 	// tokenAt are the times of a request's outputs.
 	tokenAt map[*ledger.Request][]time.Duration
+}
+
+// flakyMemory refuses to extend when it is told to, as a memory does whose other
+// pools are short.
+type flakyMemory struct {
+	*memory.Memory
+	refuse int
+}
+
+func (m *flakyMemory) Extend(h ledger.Holding, n int) bool {
+	if m.refuse > 0 {
+		m.refuse--
+		return false
+	}
+	return m.Memory.Extend(h, n)
 }
 
 type option func(*args.Args, *Config)
@@ -192,15 +209,19 @@ func newRigOn(t tb, loop *clock.Loop, opts ...option) *rig {
 	for _, o := range opts {
 		o(&a, &c)
 	}
+	flaky, _ := c.Memory.(*flakyMemory)
 	g := &rig{
-		t: t, loop: loop, rec: newRecorder(), a: a, ends: map[*ledger.Request]int{},
+		flaky: flaky, t: t, loop: loop, rec: newRecorder(), a: a, ends: map[*ledger.Request]int{},
 		dropped: map[*ledger.Request]bool{}, arrived: map[*ledger.Request]time.Duration{}, got: map[*ledger.Request]int{}, tokenAt: map[*ledger.Request][]time.Duration{},
 	}
 	c.Args = &g.a
 	var err error
 	g.mem, err = memory.New(&g.a, memory.Sizes{Tokens: a.MaxTotalTokens, BytesPerToken: 1024}, loop, ledger.NopRadix{}, ledger.NopStorage{})
 	require.NoError(t, err)
-	c.Memory = g.mem
+	if c.Memory = g.mem; g.flaky != nil {
+		g.flaky.Memory = g.mem
+		c.Memory = g.flaky
+	}
 	if c.Cost == nil {
 		c.Cost, err = cost.New(a.ModelProfile, a.TPSize, a.AttentionTPSize(), a.PPSize)
 		require.NoError(t, err)

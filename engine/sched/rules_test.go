@@ -507,3 +507,58 @@ func TestConfigErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// A prompt between chunks whose rest does not fit waits while others run, and
+// starts anew when nobody does.
+func TestChunkWithoutRoom(t *testing.T) {
+	g := newRig(t, with(func(a *args.Args) { a.ChunkedPrefillSize = 500 }))
+	r := g.at(0, g.request(15000, 5))
+	g.loop.At(100*time.Millisecond, func() {
+		room := g.mem.Room()
+		require.True(t, g.mem.Reserve(room))
+		g.loop.After(100*time.Millisecond, func() { g.mem.Unreserve(room) })
+	})
+	g.run()
+	assert.Equal(t, 1, r.Retractions)
+	assert.Len(t, r.Output, 5)
+	assert.Equal(t, 2, count1(g.story(r), "+prefill_forward"))
+}
+
+// Requests that the memory refuses though it has room are retracted.
+func TestRefusedGrowth(t *testing.T) {
+	g := newRig(t, func(_ *args.Args, c *Config) { c.Memory = &flakyMemory{} })
+	for range 3 {
+		g.at(0, g.request(50, 50))
+	}
+	g.loop.At(100*time.Millisecond, func() { g.flaky.refuse = 2 })
+	g.run()
+	assert.Equal(t, 2, g.rec.retracted[0])
+	for _, r := range g.sent {
+		assert.Len(t, r.Output, 50)
+	}
+}
+
+// Drafts of the last steps need slots beyond the request's own tokens.
+func TestSpeculationFillsThePool(t *testing.T) {
+	g := newRig(t, with(func(a *args.Args) { a.MaxTotalTokens, a.SpeculativeAlgorithm = 500, "EAGLE" }))
+	r := g.at(0, g.request(100, 1000))
+	g.run()
+	assert.Equal(t, ledger.FinishLength, r.Finish)
+	assert.Len(t, r.Output, g.maxLen-100)
+}
+
+// A resumed decode request has its KV back without a second fake_output.
+func TestPDRetractionResumes(t *testing.T) {
+	p := newPair(t, with(func(a *args.Args) { a.MaxTotalTokens, a.PageSize = 1600, 1 }))
+	for i := range 3 {
+		p.send(time.Duration(i)*time.Millisecond, 0, 300, 700)
+	}
+	p.run()
+	require.Positive(t, p.decode.rec.retracted[0])
+	for _, r := range p.decode.sent {
+		assert.Len(t, r.Output, 700)
+		assert.Equal(t, 1, count1(p.decode.story(r), "fake_output"))
+		assert.Equal(t, 1, count1(p.decode.story(r), "+decode_forward"))
+		assert.Zero(t, count1(p.decode.story(r), "+prefill_forward"))
+	}
+}

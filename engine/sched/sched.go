@@ -99,6 +99,9 @@ func New(c Config) (*Scheduler, error) {
 	s.setRatios()
 	full, _, _ := c.Memory.Books()
 	s.maxLen = min(c.Args.ContextLength-1, full.Capacity-full.Reserved-1)
+	if c.Drafter != nil {
+		s.maxLen -= 2 * c.Drafter.DraftTokens() // of the last steps
+	}
 	s.reports.init(s)
 	s.pd = newPD(s)
 	if c.Sync != nil {
