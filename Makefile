@@ -16,16 +16,22 @@ need = for t in $(1); do command -v $$t >/dev/null 2>&1 && continue; \
 
 .DEFAULT_GOAL := help
 
-## build: bin/otelcol-sglang and bin/sglangctl
+## build: bin/otelcol-sglang, bin/sglangctl and bin/sglang-sim
 .PHONY: build
 build:
 	cd otelcol-dev && $(GO) build -trimpath -ldflags="-s -w" -o ../bin/otelcol-sglang .
 	$(GO) build -trimpath -ldflags="-s -w" -o bin/sglangctl ./cmd/sglangctl
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/sglang-sim ./cmd/sglang-sim
 
-## run: the collector with recorded engine telemetry; ENGINE=http://host:30000 for a real engine
+## run: the collector with a simulated engine; SIM='--tp-size=8 ...' for another one, ENGINE=http://host:30000 for a real one
 .PHONY: run
 run: build
-	@exec bin/sglangctl up $(if $(ENGINE),--engine $(ENGINE))
+	@exec bin/sglangctl up $(if $(ENGINE),--engine $(ENGINE)) $(if $(SIM),-- $(SIM))
+
+## demo-pd: the collector with a simulated prefill and a decode engine
+.PHONY: demo-pd
+demo-pd: build
+	@exec bin/sglangctl up --pd
 
 ## test: unit, golden and property tests
 .PHONY: test

@@ -8,16 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/replay"
 	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/status"
 	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/up"
 )
@@ -28,39 +26,65 @@ const (
 	envData   = "SGLANG_DATA"
 )
 
-// demo is the collector with its quickstart, and an engine or a replay.
+// demo is the collector with its quickstart, and something that feeds it.
 type demo struct {
 	source
 	binary, config, data, engine string
-	// settle is how long after the first round of requests the collector may
-	// take to let the last of them go: rankdedup's and genai's waits, the file's flush.
+	// sim is the simulated engine's binary, simArgs its settings.
+	sim     string
+	simArgs []string
+	pd      bool
+	// replays tells that captures were asked for.
+	replays bool
+	// settle is how long after the first requests the collector may take to let them
+	// go: rankdedup's and genai's waits, the file's flush.
 	settle time.Duration
 	// every is the time between two lines about what came in.
 	every time.Duration
 }
 
+// feeder is what sends to the collector.
+type feeder interface {
+	// engineURL is the page that the collector scrapes.
+	engineURL() string
+	// configs are configurations beside the quickstart.
+	configs() []string
+	// prepare is before the collector starts, begin after. Done is called once the
+	// first requests are through.
+	prepare(ctx context.Context) error
+	begin(ctx context.Context, out io.Writer, done func()) error
+	// died gets an error if it ends by itself.
+	died() <-chan error
+	stop() error
+}
+
 func newUp() *cobra.Command {
 	d := &demo{}
 	cmd := &cobra.Command{
-		Use:   "up",
+		Use:   "up [flags] [-- flags of sglang-sim]",
 		Short: "Run the collector with the quickstart and feed it, until interrupted",
-		Long: `Run the collector with config/quickstart.yaml until interrupted. Without --engine
-it is fed recorded engine telemetry; with --engine it scrapes that engine's
-metrics page and waits for its spans.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long: `Run the collector with config/quickstart.yaml until interrupted. It is fed by
+a simulated engine under load (what follows "--" are its flags), with --pd by a
+prefill and a decode engine, with --captures by recorded telemetry of real
+engines; with --engine it scrapes that engine's metrics page and waits for its spans.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d.simArgs = args
+			d.replays = cmd.Flags().Changed("captures")
 			return d.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	d.flags(f)
 	f.StringVar(&d.binary, "collector", "", "the collector's binary (default otelcol-sglang beside this one)")
+	f.StringVar(&d.sim, "sim", "", "the simulated engine's binary (default sglang-sim beside this one)")
 	f.StringVar(&d.config, "config", "config/quickstart.yaml", "the collector's configuration")
-	f.StringVar(&d.data, "data", defaultData, "folder for the traces and the collector's log")
+	f.StringVar(&d.data, "data", defaultData, "folder for the traces and the logs")
 	f.StringVar(&d.engine, "engine", os.Getenv(envEngine), "a real engine, such as http://host:30000 (env "+envEngine+")")
+	f.BoolVar(&d.pd, "pd", false, "a prefill and a decode engine that hand requests on")
 	f.Float64Var(&d.Rate, "rate", 0.2, "repetitions that each replayed engine starts in a second")
-	f.DurationVar(&d.settle, "settle", 4*time.Second, "pause between the first round of requests and the summary")
+	f.DurationVar(&d.settle, "settle", 4*time.Second, "pause between the first requests and the summary")
 	f.DurationVar(&d.every, "every", 30*time.Second, "time between two summaries")
+	cmd.MarkFlagsMutuallyExclusive("engine", "pd", "captures")
 	return cmd
 }
 
@@ -68,105 +92,98 @@ func (d *demo) run(ctx context.Context, out io.Writer) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	// The engine's page is there before the first scrape.
-	if d.engine == "" {
-		stop, err := d.servePage(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	collector, err := up.Start(ctx, d.collector())
+	feed, err := d.feeder()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "collector is up, its log is %s\n", d.log())
-	err = d.feed(ctx, out, collector)
+	if err := feed.prepare(ctx); err != nil {
+		return errors.Join(err, feed.stop())
+	}
+	collector, err := up.Start(ctx, d.collector(feed))
+	if err != nil {
+		return errors.Join(err, feed.stop())
+	}
+	fmt.Fprintf(out, "collector is up, its log is %s\n", d.log("collector"))
+	err = d.watch(ctx, out, collector, feed)
+	// Those who send end first, so that the collector gets all.
+	err = errors.Join(err, feed.stop())
 	fmt.Fprintln(out, "\nstopping the collector, so that it writes what it holds")
 	return errors.Join(err, collector.Stop())
 }
 
 func (d *demo) check() error {
-	if d.binary == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return err
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for path, name := range map[*string]string{&d.binary: "otelcol-sglang", &d.sim: "sglang-sim"} {
+		if *path == "" {
+			*path = filepath.Join(filepath.Dir(self), name)
 		}
-		d.binary = filepath.Join(filepath.Dir(self), "otelcol-sglang")
 	}
 	if d.every <= 0 || d.settle < 0 {
 		return fmt.Errorf("every must be greater than 0 and settle not negative (got %s, %s)", d.every, d.settle)
 	}
-	if d.engine != "" {
-		u, err := url.Parse(d.engine)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return fmt.Errorf("engine must be a URL such as http://host:30000 (got %q)", d.engine)
-		}
-		return nil
-	}
-	d.loop, d.Seed = true, rand.Uint64()
-	d.Protocol, d.Endpoint = replay.ProtocolGRPC, addrGRPC
-	return d.resolve()
+	return nil
 }
 
-func (d *demo) log() string { return filepath.Join(d.data, "collector.log") }
+func (d *demo) feeder() (feeder, error) {
+	if len(d.simArgs) > 0 && (d.engine != "" || d.replays || d.pd) {
+		return nil, fmt.Errorf("flags of sglang-sim go with one simulated engine alone (got %q)", strings.Join(d.simArgs, " "))
+	}
+	switch {
+	case d.engine != "":
+		u, err := url.Parse(d.engine)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return nil, fmt.Errorf("engine must be a URL such as http://host:30000 (got %q)", d.engine)
+		}
+		return realEngine(d.engine), nil
+	case d.replays:
+		return newReplays(d)
+	case d.pd:
+		return newPair(d), nil
+	default:
+		return newSimulated(d), nil
+	}
+}
 
-func (d *demo) collector() up.Collector {
-	const grace = 20 * time.Second
-	c := up.Collector{
-		Binary: d.binary, Config: d.config, Log: d.log(), Health: "http://" + addrHealth + "/", Grace: grace,
+func (d *demo) log(name string) string { return filepath.Join(d.data, name+".log") }
+
+// grace is how long a child may take to end.
+const grace = 20 * time.Second
+
+func (d *demo) collector(feed feeder) up.Child {
+	c := up.Child{
+		Name: "the collector", Binary: d.binary, Log: d.log("collector"), Health: "http://" + addrHealth + "/", Grace: grace,
 		Ports: []string{addrGRPC, addrHTTP, addrOwn, addrMetrics, addrHealth},
-		Env:   []string{envData + "=" + d.data},
+		Env:   []string{envData + "=" + d.data, envEngine + "=" + feed.engineURL()},
 	}
-	engine := d.engine
-	if engine == "" {
-		engine = "http://" + d.metricsListen
+	for _, config := range append([]string{d.config}, feed.configs()...) {
+		c.Args = append(c.Args, "--config="+config)
 	}
-	c.Env = append(c.Env, envEngine+"="+engine)
 	return c
 }
 
-// feed returns when ctx ends, with nil, or when the collector dies.
-func (d *demo) feed(ctx context.Context, out io.Writer, collector *up.Process) error {
+// watch returns when ctx ends, with nil, or when the collector or the feeder dies.
+func (d *demo) watch(ctx context.Context, out io.Writer, collector *up.Process, feed feeder) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	ready := make(chan struct{})
-	if d.engine == "" {
-		if err := d.replay(ctx, out, &running, func() { close(ready) }); err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintf(out, "scraping %s; waiting for its spans on %s (gRPC) and %s (HTTP)\n", d.engine, addrGRPC, addrHTTP)
-		close(ready)
+	ready, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		d.tell(ctx, out, ready)
+	}()
+	defer func() { cancel(); <-told }()
+	if err := feed.begin(ctx, out, func() { close(ready) }); err != nil {
+		return err
 	}
-	running.Go(func() { d.tell(ctx, out, ready) })
 	select {
 	case <-ctx.Done():
 		return nil
+	case err := <-feed.died():
+		return err
 	case <-collector.Done():
 		return collector.Death()
 	}
-}
-
-// replay starts the engines; first is called after the first round of requests.
-func (d *demo) replay(ctx context.Context, out io.Writer, running *sync.WaitGroup, first func()) error {
-	d.OnFirst = func(s replay.Stats) {
-		fmt.Fprintln(out, sent(s))
-		first()
-	}
-	player, err := replay.New(d.Options)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "replaying %d captures of real engines, their metrics page is http://%s/metrics\n", len(d.Captures), d.metricsListen)
-	running.Go(func() {
-		if err := errors.Join(player.Run(ctx), player.Close()); err != nil && ctx.Err() == nil {
-			fmt.Fprintln(out, "replay:", err)
-		}
-	})
-	return nil
 }
 
 // tell prints where to look, then every so often what came in.

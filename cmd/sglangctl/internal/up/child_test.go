@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// envRole makes the test binary play a collector.
+// envRole makes the test binary play a child.
 const (
 	envRole   = "SGLANGCTL_TEST_ROLE"
 	envListen = "SGLANGCTL_TEST_LISTEN"
@@ -63,13 +63,13 @@ func serve(end os.Signal) {
 	}
 }
 
-func fake(t *testing.T, role string) Collector {
+func fake(t *testing.T, role string) Child {
 	l, err := net.Listen("tcp", "localhost:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
-	return Collector{
-		Binary: os.Args[0], Config: "unused.yaml", Log: filepath.Join(t.TempDir(), "data", "collector.log"),
+	return Child{
+		Name: "the collector", Binary: os.Args[0], Log: filepath.Join(t.TempDir(), "data", "collector.log"),
 		Health: "http://" + addr + "/", Ports: []string{addr}, Grace: 20 * time.Second,
 		Env: []string{envRole + "=" + role, envListen + "=" + addr},
 	}
@@ -87,13 +87,13 @@ func TestStartAndStop(t *testing.T) {
 	assert.Equal(t, "flushed\n", string(log))
 }
 
-func TestCollectorThatDoesNotStart(t *testing.T) {
+func TestChildThatDoesNotStart(t *testing.T) {
 	_, err := Start(t.Context(), fake(t, "broken"))
 	require.ErrorContains(t, err, "exit status 3")
 	require.ErrorContains(t, err, "invalid configuration", "its last words")
 }
 
-func TestCollectorThatDies(t *testing.T) {
+func TestChildThatDies(t *testing.T) {
 	c := fake(t, "dying")
 	p, err := Start(t.Context(), c)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestCollectorThatDies(t *testing.T) {
 	require.NoError(t, p.Stop())
 }
 
-func TestCollectorThatDoesNotEnd(t *testing.T) {
+func TestChildThatDoesNotEnd(t *testing.T) {
 	c := fake(t, "stubborn")
 	c.Grace = time.Millisecond
 	p, err := Start(t.Context(), c)
@@ -120,6 +120,7 @@ func TestBusyPort(t *testing.T) {
 	defer l.Close()
 	_, err = Start(t.Context(), c)
 	require.ErrorContains(t, err, c.Ports[0]+" is not free")
+	require.ErrorContains(t, err, "does the collector run already?")
 }
 
 func TestNoBinary(t *testing.T) {

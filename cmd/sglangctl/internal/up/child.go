@@ -18,23 +18,27 @@ import (
 	"time"
 )
 
-// Collector is how to start one.
-type Collector struct {
-	Binary, Config string
+// Child is how to start a program: the collector, a simulated engine, its clients.
+type Child struct {
+	// Name is what messages call it: "the collector".
+	Name   string
+	Binary string
+	Args   []string
 	// Env is added to the environment.
 	Env []string
-	// Log is the file that takes what the collector writes.
+	// Log is the file that takes what it writes.
 	Log string
-	// Health is the URL that answers 200 once the pipelines run.
+	// Health is the URL that answers 200 once it works; "" if it has none.
 	Health string
 	// Ports are addresses that must be free.
 	Ports []string
-	// Grace is how long the collector may take to flush at the end.
+	// Grace is how long it may take to finish at the end.
 	Grace time.Duration
 }
 
-// Process is a running collector.
+// Process is a running child.
 type Process struct {
+	name string
 	cmd  *exec.Cmd
 	log  *os.File
 	done chan struct{}
@@ -57,10 +61,10 @@ func CheckPorts(addresses []string) error {
 	return errors.Join(errs...)
 }
 
-// Start starts the collector and returns once it is healthy.
-func Start(ctx context.Context, c Collector) (*Process, error) {
+// Start starts the child and returns once it is healthy.
+func Start(ctx context.Context, c Child) (*Process, error) {
 	if err := CheckPorts(c.Ports); err != nil {
-		return nil, fmt.Errorf("is another collector running? %w", err)
+		return nil, fmt.Errorf("does %s run already? %w", c.Name, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Log), 0o755); err != nil {
 		return nil, err
@@ -69,13 +73,16 @@ func Start(ctx context.Context, c Collector) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{log: log, done: make(chan struct{}), grace: c.Grace}
-	p.cmd = exec.Command(c.Binary, "--config", c.Config)
+	p := &Process{name: c.Name, log: log, done: make(chan struct{}), grace: c.Grace}
+	p.cmd = exec.Command(c.Binary, c.Args...)
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	detach(p.cmd)
 	if err := p.start(); err != nil {
 		return nil, errors.Join(err, log.Close())
+	}
+	if c.Health == "" {
+		return p, nil
 	}
 	if err := p.healthy(ctx, c.Health); err != nil {
 		return nil, errors.Join(err, p.Stop())
@@ -100,10 +107,10 @@ func (p *Process) start() error {
 	return <-started
 }
 
-// Done is closed when the collector has ended, by itself or by Stop.
+// Done is closed when the child has ended, by itself or by Stop.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// healthy polls until the collector answers, dies, or takes too long.
+// healthy polls until the child answers, dies, or takes too long.
 func (p *Process) healthy(ctx context.Context, url string) error {
 	const limit, every = time.Minute, 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -115,7 +122,7 @@ func (p *Process) healthy(ctx context.Context, url string) error {
 		case <-p.done:
 			return p.Death()
 		case <-ctx.Done():
-			return fmt.Errorf("the collector did not become healthy at %s: %w", url, ctx.Err())
+			return fmt.Errorf("%s did not become healthy at %s: %w", p.name, url, ctx.Err())
 		case <-ticker.C:
 			if answers(ctx, url) {
 				return nil
@@ -139,14 +146,14 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Death says how the collector ended, with the last lines that it wrote. It
+// Death says how the child ended, with the last lines that it wrote. It
 // must be called after Done only.
 func (p *Process) Death() error {
 	how := "it ended by itself"
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	return fmt.Errorf("the collector stopped (%s); its last words, from %s:\n%s", how, p.log.Name(), tail(p.log.Name()))
+	return fmt.Errorf("%s stopped (%s); its last words, from %s:\n%s", p.name, how, p.log.Name(), tail(p.log.Name()))
 }
 
 // tail returns the last lines of a file.
@@ -160,8 +167,8 @@ func tail(path string) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// Stop asks the collector to end, so that it flushes what it holds, and ends it
-// by force after the grace. It may be called more than once.
+// Stop asks the child to end, so that it flushes what it holds, and ends it by force
+// after the grace. It may be called more than once.
 func (p *Process) Stop() error {
 	select {
 	case <-p.done:
@@ -174,7 +181,7 @@ func (p *Process) Stop() error {
 	select {
 	case <-p.done:
 	case <-timer.C:
-		err = fmt.Errorf("the collector did not end within %s and was killed", p.grace)
+		err = fmt.Errorf("%s did not end within %s and was killed", p.name, p.grace)
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
