@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,21 +25,32 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/test/internal/tool"
 )
 
-// TestConfigurations: each one that ships is valid as it is, starts, is healthy
-// without anything around it, and ends.
+// overlays are files of config/ that are merged on top of another one.
+var overlays = map[string]string{"quickstart-pd.yaml": "quickstart.yaml"}
+
+// TestConfigurations: each one that ships is valid as it is, starts, and is healthy
+// without anything around it.
 func TestConfigurations(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(tool.Root(), "config", "*.yaml"))
+	dir := filepath.Join(tool.Root(), "config")
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := exec.Command(tool.Binary(t, "otelcol-sglang"), "validate", "--config", file).CombinedOutput()
+			o := collector.Options{Config: name}
+			args := []string{"validate", "--config", file}
+			if base, ok := overlays[name]; ok {
+				raw, err := os.ReadFile(file)
+				require.NoError(t, err)
+				o = collector.Options{Config: base, Overlay: string(raw)}
+				args = []string{"validate", "--config", filepath.Join(dir, base), "--config", file}
+			}
+			out, err := exec.Command(tool.Binary(t, "otelcol-sglang"), args...).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			assert.Empty(t, string(out))
-			c := collector.Start(t, collector.Options{Config: name})
-			c.Stop()
+			collector.Start(t, o)
 		})
 	}
 }

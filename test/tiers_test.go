@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -93,15 +94,16 @@ func (n *nodes) play(runs int) *spans.Tree {
 // TestEngineOnTwoNodes: the ranks of one engine come through two agents. The
 // gateway folds them once, and its digest knows all of them.
 func TestEngineOnTwoNodes(t *testing.T) {
+	const ranks = 4
 	for name, c := range map[string]struct {
 		overlay string
-		ranks   int64
+		all     bool
 	}{
-		"as shipped": {"", 4},
+		"as shipped": {"", true},
 		// Why a gateway's waits are long: a shorter one lets go of a request before the
 		// other node's agent has handed on its ranks. Nothing is lost or left twice, but
-		// the digest has one node's ranks only.
-		"waits too short": {"processors: {rankdedup: {wait: 500ms}, genai: {wait: 1s}}\n", 2},
+		// the digest lacks ranks.
+		"waits too short": {"processors: {rankdedup: {wait: 500ms}, genai: {wait: 1s}}\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,22 +120,28 @@ func TestEngineOnTwoNodes(t *testing.T) {
 			spans.CheckNoLoss(t, cold, out.Of(cold))
 			spans.CheckLogical(t, warm, out.Of(warm))
 			spans.CheckShape(t, warm, out.Of(warm))
-			checkRanksCount(t, out.Of(warm), c.ranks)
+			least := fewestRanks(out.Of(warm))
+			if c.all {
+				assert.EqualValues(t, ranks, least)
+			} else {
+				assert.Less(t, least, int64(ranks))
+			}
 			assert.Empty(t, own.Losses())
 			t.Logf("%d spans of 4 ranks, without their decode steps; %d left", len(warm.Spans), len(out.Of(warm).Spans))
 		})
 	}
 }
 
-// checkRanksCount: the digests know so many ranks.
-func checkRanksCount(t *testing.T, out *spans.Tree, want int64) {
-	t.Helper()
+// fewestRanks is the least number of ranks that a digest knows.
+func fewestRanks(out *spans.Tree) int64 {
+	least := int64(math.MaxInt64)
 	for _, s := range out.Threads() {
 		if sglang.ProcessOf(s.Thread().Label) == sglang.ProcessScheduler {
 			count, _ := s.Attributes().Get(sglang.AttrRanksCount)
-			assert.Equal(t, want, count.Int(), "ranks of %s", s.ID())
+			least = min(least, count.Int())
 		}
 	}
+	return least
 }
 
 // TestDigestOfTwoTiers compares what the gateway says of the ranks of two nodes with
