@@ -132,6 +132,12 @@ generate:
 check-generate:
 	scripts/unchanged.sh $(MAKE) --no-print-directory generate
 
+# Builds helm and kubectl-validate into bin/tools: some minutes the first time.
+## check-kubernetes: the manifests and the Helm chart, by the schemas of Kubernetes
+.PHONY: check-kubernetes
+check-kubernetes: build
+	scripts/check-kubernetes.sh
+
 ## clean: remove what was built and recorded
 .PHONY: clean
 clean:
