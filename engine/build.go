@@ -14,6 +14,7 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/front"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/memory"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/moe"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/page"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/sched"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/spec"
@@ -156,6 +157,9 @@ func (e *Engine) buildSchedulers(tracer ledger.Tracer) error {
 	var sync *dp.Sync
 	if a.EnableDPAttention {
 		sync = dp.NewSync(e.Loop, groups[0].model, len(groups))
+		if err := e.shareExperts(sync, groups[0].model); err != nil {
+			return err
+		}
 	}
 	e.Schedulers, e.Memories, e.Drafters, e.Controller = nil, nil, nil, nil
 	for i := range groups {
@@ -179,6 +183,12 @@ func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, sync *dp.
 	if drafter != nil {
 		e.Drafters = append(e.Drafters, drafter)
 	}
+	var experts *moe.Dispatch
+	if sync == nil {
+		if experts, err = e.experts(g.model); err != nil {
+			return err
+		}
+	}
 	books, radix, storage := e.books(g)
 	m, err := memory.New(a, e.sizes(g.model), e.Loop, radix, storage)
 	if err != nil {
@@ -186,7 +196,7 @@ func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, sync *dp.
 	}
 	s, err := sched.New(sched.Config{
 		Args: a, Places: g.places, Collectors: books, Loop: e.Loop, Memory: m, Cost: g.model, Tracer: tracer,
-		Drafter: drafter, Sync: sync, Hub: hub, Output: e.output, Dropped: e.dropped,
+		Drafter: drafter, Sync: sync, LoRA: e.adapters(g.model), Experts: experts, Hub: hub, Output: e.output, Dropped: e.dropped,
 	})
 	if err != nil {
 		return err

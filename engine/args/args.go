@@ -66,9 +66,13 @@ type Args struct {
 	HiCacheWritePolicy      string
 	HiCacheStorageBackend   string
 	HiCacheStoragePrefetch  string // best_effort, wait_complete, timeout
+	EnableLoRA              bool
 	MaxLoRAsPerBatch        int
-	EnableEPLB              bool
-	EnableStreamingSession  bool
+	// EnableEPLB places a MoE model's experts by how often they are used.
+	EnableEPLB bool
+	// EnableExpertDistributionMetrics counts them, as EnableEPLB does.
+	EnableExpertDistributionMetrics bool
+	EnableStreamingSession          bool
 
 	EnableMetrics                       bool
 	EnableMetricsForAllSchedulers       bool

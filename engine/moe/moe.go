@@ -132,6 +132,12 @@ func (d *Dispatch) Pass(tokens int) (balancedness float64, ok bool) {
 	return balancedness / float64(len(d.shares)), true
 }
 
+// Balance is Pass for who only wants the balancedness; 0 of a pass without tokens.
+func (d *Dispatch) Balance(tokens int) float64 {
+	v, _ := d.Pass(tokens)
+	return v
+}
+
 // draw spreads n choices over the GPUs, each choice by the shares.
 func (d *Dispatch) draw(n int, shares []float64) {
 	rest := 1.0

@@ -237,8 +237,7 @@ func (s *Scheduler) balance(b *batch) float64 {
 	if s.Experts == nil {
 		return 0
 	}
-	v, _ := s.Experts.Pass(b.pass.Tokens)
-	return v
+	return s.Experts.Balance(b.pass.Tokens)
 }
 
 // waited books time in which the CPU waited: for the GPUs' result, or for other
