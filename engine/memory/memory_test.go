@@ -113,6 +113,19 @@ func TestIdentityThroughARequest(t *testing.T) {
 	assert.InDelta(t, 0, full().Usage(), 0)
 }
 
+func TestReservationsTakeFromEachPool(t *testing.T) {
+	b := newBench(t, Sizes{Tokens: 1000, Window: 64, WindowTokens: 200, States: 2}, pages(4))
+	require.True(t, b.Reserve(102))
+	full, swa, mamba := b.Books()
+	assert.Equal(t, [3]int{104, 64, 1}, [3]int{full.Reserved, swa.Reserved, mamba.Reserved})
+	require.True(t, b.Reserve(10))
+	assert.False(t, b.Reserve(10), "no third state")
+	b.check()
+	b.Unreserve(102)
+	full, swa, mamba = b.Books()
+	assert.Equal(t, [3]int{12, 12, 1}, [3]int{full.Reserved, swa.Reserved, mamba.Reserved})
+}
+
 func TestUnevenFinishKeepsWholePages(t *testing.T) {
 	b := newBench(t, Sizes{Tokens: 160}, pages(16))
 	h, _ := b.begin(request(), seq(1, 40))

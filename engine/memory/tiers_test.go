@@ -348,6 +348,21 @@ func TestWritesThatLagAreDropped(t *testing.T) {
 	assert.Equal(t, 640, b.book.storage.droppedBackup)
 }
 
+func TestWritesOfWhatIsGoneAreDropped(t *testing.T) {
+	s := Sizes{Tokens: 1000, BytesPerToken: 1 << 10, HostTokens: 300, Links: hicache.DefaultLinks()}
+	s.Links.StorageWrite = 1 << 16
+	b := newBench(t, s, hierarchical(1, write(sglang.WriteBack), storage(sglang.PrefetchBestEffort)))
+	b.serve(seq(1, 300))
+	b.serve(seq(1, 600))
+	b.serve(seq(1001, 1500)) // evicts the second half, whose copy begins its way to storage
+	require.Equal(t, 300, b.Host().Used)
+	b.serve(seq(2001, 2600)) // evicts the first half and those, for which the host has no room
+	assert.Equal(t, 800, b.book.dropped[sglang.DropHostPressure])
+	b.wait(time.Minute)
+	assert.Equal(t, 320, b.book.storage.droppedBackup, "five pages of 64")
+	assert.Zero(t, b.book.storage.backed)
+}
+
 // TestDriftToStorage: as the host shrinks, the same hits come from storage.
 func TestDriftToStorage(t *testing.T) {
 	b := newBench(t, Sizes{Tokens: 2000, BytesPerToken: 1 << 14}, hierarchical(8, storage(sglang.PrefetchWaitComplete)))
