@@ -25,9 +25,11 @@ func (r *Record) Latencies() map[string]float64 {
 		}
 	}
 	waits, again := r.retractions()
-	queue := r.total(sglang.StagePrefillWaiting) + r.total(sglang.StageDecodeWaiting)*r.decodes()
-	put(sglang.AttrLatencyInQueue, queue+waits)
+	queue := r.total(sglang.StagePrefillWaiting)
+	ready := r.total(sglang.StageDecodeWaiting) * r.decodes()
+	put(sglang.AttrLatencyInQueue, queue+ready+waits)
 	budget("queue", queue)
+	budget("decode_wait", ready)
 	budget("retract_wait", waits)
 	budget("reprefill", again)
 	budget("tokenize", r.Tokenized)
@@ -56,8 +58,8 @@ func (r *Record) Latencies() map[string]float64 {
 func (r *Record) Joined(prefill *Record) map[string]float64 {
 	out := r.Latencies()
 	waits, _ := r.retractions()
-	queue := prefill.total(sglang.StagePrefillWaiting) + r.total(sglang.StageDecodeWaiting)
-	out[sglang.AttrLatencyInQueue] = seconds(queue + waits)
+	queue := prefill.total(sglang.StagePrefillWaiting)
+	out[sglang.AttrLatencyInQueue] = seconds(queue + r.total(sglang.StageDecodeWaiting) + waits)
 	out[sglang.AttrBudgetPrefix+"queue"] = seconds(queue)
 	out[sglang.AttrBudgetPrefix+"prefill"] = seconds(prefill.length(sglang.StagePrefillForward))
 	if wait, ok := r.stay(sglang.StageDecodeTransferred); ok {
