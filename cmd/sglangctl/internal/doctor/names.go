@@ -1,0 +1,40 @@
+// Copyright The otelcol-sglang Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/doctor"
+
+// Own metrics of the Collector and, from their metadata.yaml, of our components.
+const (
+	metricUptime         = "process_uptime"
+	metricAccepted       = "receiver_accepted_spans"
+	metricRefused        = "receiver_refused_spans"
+	metricRefusedPoints  = "receiver_refused_metric_points"
+	metricLimiterSpans   = "processor_memory_limiter_refused_spans"
+	metricLimiterPoints  = "processor_memory_limiter_refused_metric_points"
+	metricQueueSize      = "exporter_queue_size"
+	metricQueueCapacity  = "exporter_queue_capacity"
+	metricSendFailed     = "exporter_send_failed_spans"
+	metricEnqueueFailed  = "exporter_enqueue_failed_spans"
+	metricPointsFailed   = "exporter_send_failed_metric_points"
+	metricPointsEnqueue  = "exporter_enqueue_failed_metric_points"
+	metricEngineUp       = "receiver_sglang_engine_up"
+	metricFailedScrapes  = "receiver_sglang_failed_scrapes"
+	metricScrapeAge      = "receiver_sglang_scrape_age"
+	metricSenders        = "processor_rankdedup_senders"
+	metricSendersRefused = "processor_rankdedup_senders_refused"
+	metricDedupLost      = "processor_rankdedup_spans_lost"
+	metricDedupRefused   = "processor_rankdedup_spans_refused"
+	metricEarlyRelease   = "processor_rankdedup_spans_early_release"
+	metricRoots          = "processor_genai_roots"
+	metricHeldRoots      = "processor_genai_held_roots"
+	metricGenaiLost      = "processor_genai_lost_spans"
+	metricGenaiLostSteps = "processor_genai_lost_steps"
+	metricGenaiRefused   = "processor_genai_refused_batches"
+	metricGenaiEarly     = "processor_genai_early_releases"
+	metricInvalid        = "processor_genai_invalid_values"
+	metricUnknownValues  = "processor_genai_unknown_values"
+	metricWithoutRanks   = "processor_genai_requests_without_ranks"
+	metricGenaiEngines   = "processor_genai_engines"
+	metricDPRanks        = "processor_genai_dp_ranks"
+	metricCounted        = "connector_genaimetrics_roots"
+)
