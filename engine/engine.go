@@ -71,6 +71,8 @@ type Engine struct {
 	// starts counts processes: a restarted engine makes other ids.
 	starts uint64
 	up     bool
+	// onRestart is called when another process takes over; nil for nobody.
+	onRestart func()
 }
 
 // New checks the arguments and puts an engine together. ctx bounds connections to
@@ -242,6 +244,9 @@ func (e *Engine) crash(down time.Duration) {
 	e.Loop.After(down, func() {
 		if e.build() != nil { // the same arguments did before
 			return
+		}
+		if e.onRestart != nil {
+			e.onRestart()
 		}
 		e.Service.SetDown(false)
 	})

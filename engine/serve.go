@@ -6,10 +6,13 @@ package engine // import "github.com/otelcol-sglang/otelcol-sglang/engine"
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/page"
 )
 
 const (
@@ -33,8 +36,12 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { failed <- server.Serve(l) })
 	wg.Go(func() { _ = e.Loop.Run(running) }) // it only ends with its context
+	exporter, err := e.exportMetrics(running, &wg)
+	if err != nil {
+		stop()
+		return errors.Join(err, server.Close(), e.close())
+	}
 	e.Loop.Post(e.Start)
-	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
@@ -42,10 +49,36 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 	e.drain(server)
 	stop()
 	wg.Wait()
+	if exporter != nil {
+		err = errors.Join(err, exporter.Close())
+	}
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	return errors.Join(err, e.Shutdown(flush))
 }
+
+// exportMetrics sends the page as OTLP too, where the arguments ask for it; nil
+// otherwise.
+func (e *Engine) exportMetrics(ctx context.Context, wg *sync.WaitGroup) (*page.Exporter, error) {
+	if e.Args.OTLPMetricsEndpoint == "" || !e.Args.EnableMetrics {
+		return nil, nil
+	}
+	resource := map[string]string{attrServiceName: e.Args.OTLPServiceName}
+	maps.Copy(resource, e.opts.Resource)
+	x, err := page.NewExporter(e.Page.Store(), e.Args.OTLPMetricsEndpoint, resource, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	e.Loop.Post(func() { e.onRestart = func() { x.Restarted(time.Now()) } })
+	wg.Go(func() { x.Run(ctx, metricsInterval, time.Now) })
+	return x, nil
+}
+
+const (
+	attrServiceName = "service.name"
+	// metricsInterval is that of OpenTelemetry's SDKs, shortened as scrapes are.
+	metricsInterval = 10 * time.Second
+)
 
 // drain waits for requests, and aborts those that take too long.
 func (e *Engine) drain(server *http.Server) {
@@ -60,7 +93,7 @@ func (e *Engine) drain(server *http.Server) {
 	for ctx.Err() == nil && e.live() > 0 {
 		time.Sleep(livePoll)
 	}
-	e.Loop.Post(e.Front.AbortAll)
+	e.Loop.Post(func() { e.Front.AbortAll() })
 	last, cancelLast := context.WithTimeout(context.Background(), time.Second)
 	defer cancelLast()
 	if server.Shutdown(last) != nil {

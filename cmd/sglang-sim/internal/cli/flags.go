@@ -75,7 +75,8 @@ func parallelFlags(a *args.Args) *pflag.FlagSet {
 		f.IntVar(&a.EPSize, "ep-size", a.EPSize, "expert-parallel ranks")
 		f.BoolVar(&a.EnableDPAttention, "enable-dp-attention", a.EnableDPAttention, "DP groups share the TP ranks and step together")
 		f.StringVar(&a.LoadBalanceMethod, "load-balance-method", a.LoadBalanceMethod, strings.Join(dp.Methods, ", "))
-		f.BoolVar(&a.EnableEPLB, "enable-eplb", a.EnableEPLB, "balance experts")
+		f.BoolVar(&a.EnableEPLB, "enable-eplb", a.EnableEPLB, "a MoE model's experts are placed by their use")
+		f.BoolVar(&a.EnableExpertDistributionMetrics, "enable-expert-distribution-metrics", a.EnableExpertDistributionMetrics, "a MoE model's experts are counted")
 	})
 }
 
@@ -96,8 +97,6 @@ func schedulerFlags(a *args.Args) *pflag.FlagSet {
 		f.BoolVar(&a.DisableOverlapSchedule, "disable-overlap-schedule", a.DisableOverlapSchedule, "CPU and GPU take turns")
 		f.IntVar(&a.DecodeLogInterval, "decode-log-interval", a.DecodeLogInterval, "decode steps between two reports")
 		f.BoolVar(&a.EnableLoRA, "enable-lora", a.EnableLoRA, "requests may name adapters")
-		f.BoolVar(&a.EnableEPLB, "enable-eplb", a.EnableEPLB, "a MoE model's experts are placed by their use")
-		f.BoolVar(&a.EnableExpertDistributionMetrics, "enable-expert-distribution-metrics", a.EnableExpertDistributionMetrics, "a MoE model's experts are counted")
 		f.IntVar(&a.MaxLoRAsPerBatch, "max-loras-per-batch", a.MaxLoRAsPerBatch, "adapters in a batch")
 		f.BoolVar(&a.EnableStreamingSession, "enable-streaming-session", a.EnableStreamingSession, "sessions keep their KV between turns")
 	})
