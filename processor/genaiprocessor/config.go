@@ -48,6 +48,8 @@ type Config struct {
 	Semconv string `mapstructure:"semconv"`
 	// SpanNames: normalize takes what differs per request and host out of span names.
 	SpanNames string `mapstructure:"span_names"`
+	// Attributes says which attributes of spans leave.
+	Attributes Attributes `mapstructure:"attributes"`
 	// MaxRequestAge is how long the numbers of a request without a root are kept.
 	MaxRequestAge time.Duration `mapstructure:"max_request_age"`
 	// MaxRequests bounds the traces in flight; beyond it the oldest leave early.
@@ -57,6 +59,13 @@ type Config struct {
 	// InstanceFrom are the resource attributes that name an engine: spans and a
 	// metrics page are one engine's if one of them has the same value on both.
 	InstanceFrom []string `mapstructure:"instance_from"`
+}
+
+// Attributes says which attributes of spans leave.
+type Attributes struct {
+	// Allow are names that leave besides those of the engine and of this
+	// distribution; a * at the end stands for any rest.
+	Allow []string `mapstructure:"allow"`
 }
 
 var _ component.Config = (*Config)(nil)
@@ -90,6 +99,7 @@ func (c *Config) Validate() error {
 		oneOf("span_names", c.SpanNames, namesNormalize, namesKeep),
 		c.validateAges(),
 		c.validateInstance(),
+		c.Attributes.validate(),
 	)
 }
 
@@ -106,6 +116,21 @@ func (c *Config) validateInstance() error {
 	}
 	if slices.Contains(c.InstanceFrom, "") {
 		return fmt.Errorf("instance_from must not have empty names, got %q", c.InstanceFrom)
+	}
+	return nil
+}
+
+// maxAllowed bounds the names that each attribute may be compared with.
+const maxAllowed = 100
+
+func (a *Attributes) validate() error {
+	if len(a.Allow) > maxAllowed {
+		return fmt.Errorf("attributes::allow must have at most %d names, got %d", maxAllowed, len(a.Allow))
+	}
+	for _, name := range a.Allow {
+		if name == "" || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
+			return fmt.Errorf("attributes::allow must have names with a * at their end at most, got %q", name)
+		}
 	}
 	return nil
 }

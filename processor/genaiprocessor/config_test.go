@@ -40,7 +40,7 @@ func TestConfig(t *testing.T) {
 		"all": {
 			Wait: 12 * time.Second, PDWait: 20 * time.Second, DecodeLoop: "keep", WorstSteps: 5, Semconv: "replace",
 			SpanNames: "keep", MaxRequestAge: time.Hour, MaxRequests: 5000, MaxHeldMiB: 64,
-			InstanceFrom: []string{"k8s.pod.uid"},
+			InstanceFrom: []string{"k8s.pod.uid"}, Attributes: Attributes{Allow: []string{"lora_name", "acme.*"}},
 		},
 		"drop": changed,
 	} {
@@ -65,6 +65,7 @@ func TestConfigMistakes(t *testing.T) {
 		"max_requests must be from 100 to 10000000, got 1",
 		"max_held_mib must be from 1 to 1048576, got 0",
 		"instance_from must have at most 8 attributes, got 9",
+		`attributes::allow must have names with a * at their end at most, got "a*b"`,
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -38,6 +38,7 @@ type genaiProcessor struct {
 	tel        *telemetry
 	decodeLoop string
 	replace    bool
+	strip      *stripper
 	normalize  bool
 	pdWait     time.Duration
 	wait       time.Duration
@@ -81,6 +82,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 		next: next, tel: tel,
 		decodeLoop: cfg.DecodeLoop,
 		replace:    cfg.Semconv == semconvReplace,
+		strip:      newStripper(cfg.Attributes.Allow, tel, set.Logger),
 		normalize:  cfg.SpanNames == namesNormalize,
 		pdWait:     cfg.PDWait, wait: cfg.Wait,
 		maxBytes:  int64(maxBytes) * 5 / 8,

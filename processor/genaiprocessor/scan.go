@@ -46,12 +46,14 @@ func (b *batch) reset() {
 	*b = batch{records: b.records[:0], next: b.next[:0], held: b.held[:0], left: b.left[:0], take: b.take}
 }
 
-// scan reads every span of the engine; nothing is changed.
+// scan reads every span of the engine, and takes off what must not leave.
 func (p *genaiProcessor) scan(td ptrace.Traces, b *batch, now time.Time) {
 	watched := p.presence.Watched()
 	for _, rs := range td.ResourceSpans().All() {
 		origin := origin{}
+		p.strip.resource(rs.Resource().Attributes())
 		for _, ss := range rs.ScopeSpans().All() {
+			p.strip.resource(ss.Scope().Attributes())
 			switch scope := ss.Scope().Name(); {
 			case scope == sglang.ScopeName:
 				if !origin.known {
@@ -62,10 +64,15 @@ func (p *genaiProcessor) scan(td ptrace.Traces, b *batch, now time.Time) {
 					}
 				}
 				for _, span := range ss.Spans().All() {
+					p.strip.engine(span)
 					b.add(span, &origin)
 				}
+				continue
 			case strings.HasPrefix(scope, sglang.VLLMScopePrefix):
 				b.vllm = true
+			}
+			for _, span := range ss.Spans().All() {
+				p.strip.foreign(span)
 			}
 		}
 	}

@@ -20,9 +20,9 @@ import (
 type telemetry struct {
 	builder *metadata.TelemetryBuilder
 
-	early, late, duplicates, pdHalves, lostSteps, lostSpans *labelled
-	roots, invalid, unknown, withoutRanks                   *labelled
-	suspect, noRoot, folded, dropped, refused, retries      plain
+	early, late, duplicates, pdHalves, lostSteps, lostSpans, stripped *labelled
+	roots, invalid, unknown, withoutRanks                             *labelled
+	suspect, noRoot, folded, dropped, refused, retries                plain
 }
 
 func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
@@ -41,6 +41,7 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 		pdHalves:     by(b.ProcessorGenaiPdHalves, "outcome"),
 		lostSteps:    by(b.ProcessorGenaiLostSteps, "reason"),
 		lostSpans:    by(b.ProcessorGenaiLostSpans, "reason"),
+		stripped:     by(b.ProcessorGenaiStrippedAttributes, "reason"),
 		invalid:      by(b.ProcessorGenaiInvalidValues, "attribute", "reason"),
 		suspect:      plain{b.ProcessorGenaiSuspectTtft},
 		noRoot:       plain{b.ProcessorGenaiRequestsWithoutRoot},

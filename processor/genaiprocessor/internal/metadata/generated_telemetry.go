@@ -48,6 +48,7 @@ type TelemetryBuilder struct {
 	ProcessorGenaiRequestsWithoutRoot  metric.Int64Counter
 	ProcessorGenaiRoots                metric.Int64Counter
 	ProcessorGenaiSendRetries          metric.Int64Counter
+	ProcessorGenaiStrippedAttributes   metric.Int64Counter
 	ProcessorGenaiSuspectTtft          metric.Int64Counter
 	ProcessorGenaiUnknownValues        metric.Int64Counter
 }
@@ -309,6 +310,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_genai_send_retries",
 		metric.WithDescription("Repeated attempts to hand held spans on. [Alpha]"),
 		metric.WithUnit("{attempt}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGenaiStrippedAttributes, err = builder.meter.Int64Counter(
+		"otelcol_processor_genai_stripped_attributes",
+		metric.WithDescription("Attributes that were taken off spans, their events, links and resources: unknown on a span of the engine, or known to be content, users or secrets. [Alpha]"),
+		metric.WithUnit("{attribute}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGenaiSuspectTtft, err = builder.meter.Int64Counter(

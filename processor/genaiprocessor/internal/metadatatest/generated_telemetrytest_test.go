@@ -58,6 +58,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGenaiRequestsWithoutRoot.Add(context.Background(), 1)
 	tb.ProcessorGenaiRoots.Add(context.Background(), 1)
 	tb.ProcessorGenaiSendRetries.Add(context.Background(), 1)
+	tb.ProcessorGenaiStrippedAttributes.Add(context.Background(), 1)
 	tb.ProcessorGenaiSuspectTtft.Add(context.Background(), 1)
 	tb.ProcessorGenaiUnknownValues.Add(context.Background(), 1)
 	AssertEqualProcessorGenaiDpRanks(t, testTel,
@@ -118,6 +119,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaiSendRetries(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGenaiStrippedAttributes(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGenaiSuspectTtft(t, testTel,
