@@ -4,6 +4,7 @@
 package engine // import "github.com/otelcol-sglang/otelcol-sglang/engine"
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -226,14 +227,25 @@ func (e *Engine) books(g *group) (books []ledger.SchedulerCollector, radix ledge
 	return books, radix, storage
 }
 
+// sizes are those of one scheduler's pools: from the memory, unless the arguments
+// give a number.
 func (e *Engine) sizes(m *cost.Model) memory.Sizes {
-	a := e.Args
-	tokens := a.MaxTotalTokens
-	if tokens == 0 {
-		tokens = m.MaxTotalTokens(a.MemFractionStatic)
+	a, p := e.Args, &m.Profile
+	tokens, window, states := m.Pools(a.MemFractionStatic, a.SWAFullTokensRatio, a.MambaFullMemoryRatio)
+	if a.MaxTotalTokens > 0 {
+		tokens, window = a.MaxTotalTokens, int(float64(a.MaxTotalTokens)*a.SWAFullTokensRatio)
 	}
-	return memory.Sizes{Tokens: tokens / a.PageSize * a.PageSize, BytesPerToken: m.KVBytes(1), Storage: e.storage}
+	s := memory.Sizes{Tokens: wholePages(tokens, a.PageSize), BytesPerToken: m.KVBytes(1), Storage: e.storage}
+	if p.WindowLayers > 0 {
+		s.Window, s.WindowTokens, s.WindowBytesPerToken = p.Window, wholePages(window, a.PageSize), m.WindowBytes(1)
+	}
+	if p.StateBytes > 0 {
+		s.States, s.StateBytes = cmp.Or(a.MaxMambaCacheSize, states), m.StateBytes(1)
+	}
+	return s
 }
+
+func wholePages(tokens, page int) int { return tokens / page * page }
 
 // storageTokens bounds the storage backend: a disk that is never full in a test.
 const storageTokens = 16 << 20

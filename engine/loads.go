@@ -28,9 +28,10 @@ func (e *Engine) loadOf(i int, s sched.Loads) page.Load {
 		},
 	}
 	m := e.Schedulers[i].Cost
-	full, _, _ := e.Memories[i].Books()
+	full, swa, mamba := e.Memories[i].Books()
 	l.Memory = &page.MemoryLoad{
-		WeightGB: m.WeightGB(), KVCacheGB: float64(m.KVBytes(full.Capacity)) / 1e9, TokenCapacity: full.Capacity,
+		WeightGB: m.WeightGB(), KVCacheGB: float64(m.PoolBytes(full.Capacity, swa.Capacity, mamba.Capacity)) / 1e9,
+		TokenCapacity: full.Capacity,
 	}
 	if e.Args.Speculative() {
 		l.Spec = &page.SpecLoad{AcceptLength: s.AcceptLength, AcceptRate: s.AcceptRate}

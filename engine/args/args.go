@@ -35,10 +35,16 @@ type Args struct {
 	// APIKey protects all endpoints but health and metrics; "" for none.
 	APIKey string
 
-	MaxRunningRequests       int
-	MaxQueuedRequests        int
-	MaxTotalTokens           int // 0: from MemFractionStatic and the model profile
-	MemFractionStatic        float64
+	MaxRunningRequests int
+	MaxQueuedRequests  int
+	MaxTotalTokens     int // 0: from MemFractionStatic and the model profile
+	MemFractionStatic  float64
+	// SWAFullTokensRatio is the size of the sliding-window pool in that of the full
+	// one, MambaFullMemoryRatio the memory of states in that of the KV pool; only for
+	// models that have such layers. MaxMambaCacheSize, if not 0, is the number of states.
+	SWAFullTokensRatio       float64
+	MambaFullMemoryRatio     float64
+	MaxMambaCacheSize        int
 	ContextLength            int
 	PageSize                 int
 	ChunkedPrefillSize       int // -1: off
@@ -112,7 +118,7 @@ func Default() Args {
 		ModelPath: "meta-llama/Llama-3.1-8B-Instruct", Host: "127.0.0.1", Port: 30000,
 		TPSize: 1, DPSize: 1, PPSize: 1, EPSize: 1, LoadBalanceMethod: "round_robin",
 		DisaggregationMode: Unified, DisaggregationBootstrapPort: 8998,
-		MaxRunningRequests: 256, MemFractionStatic: 0.88, ContextLength: 131072, PageSize: 1,
+		MaxRunningRequests: 256, MemFractionStatic: 0.88, SWAFullTokensRatio: 0.8, MambaFullMemoryRatio: 0.9, ContextLength: 131072, PageSize: 1,
 		ChunkedPrefillSize: 8192, MaxPrefillTokens: 16384,
 		SchedulePolicy: "fcfs", ScheduleConservativeness: 1, DecodeLogInterval: 40, StreamInterval: 1,
 		SpeculativeNumSteps: 3, SpeculativeNumDraftTokens: 4, SpeculativeEagleTopK: 1,

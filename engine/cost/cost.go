@@ -108,12 +108,15 @@ func (m *Model) traffic(w Work) Traffic {
 	p := &m.Profile
 	tokens := float64(w.Tokens * max(w.Groups, 1))
 	linear := 2 * p.ActiveParams * tokens / float64(m.tp)
-	attention := 4 * float64(p.Layers) * float64(p.Hidden) * float64(w.Pairs) / float64(m.attn)
-	kv := p.KVBytesPerToken() / float64(m.attn)
+	pairs := float64(p.fullLayers())*float64(w.Pairs) + float64(p.WindowLayers)*float64(min(w.Pairs, int64(w.Tokens*p.Window)))
+	attention := 4 * float64(p.Hidden) * pairs / float64(m.attn)
+	kv, window := p.KVBytesPerToken(), p.WindowBytesPerToken()
+	states := p.StateBytes * float64(w.Requests) // read and written in each pass
+	cached := kv*float64(w.KVTokens) + window*float64(min(w.KVTokens, int64(w.Requests*p.Window))) + states
 	return Traffic{
 		Flops:      linear + attention,
-		ReadBytes:  m.weightsRead(tokens) + kv*float64(w.KVTokens),
-		WriteBytes: kv * float64(w.Tokens),
+		ReadBytes:  m.weightsRead(tokens) + cached/float64(m.attn),
+		WriteBytes: ((kv+window)*float64(w.Tokens) + states) / float64(m.attn),
 	}
 }
 
@@ -148,19 +151,49 @@ func (m *Model) launch(w Work) float64 {
 	return float64(m.Profile.Layers) * m.Profile.LayerLaunchSeconds
 }
 
-// KVBytes is what n tokens take in the pools of one rank.
-func (m *Model) KVBytes(n int) int64 {
-	return int64(m.Profile.KVBytesPerToken() / float64(m.attn) / float64(m.pp) * float64(n))
+// KVBytes is what n tokens take in the full-attention pool of one rank.
+func (m *Model) KVBytes(n int) int64 { return m.shard(m.Profile.KVBytesPerToken() * float64(n)) }
+
+// WindowBytes is what n tokens take in the pool of the sliding-window layers.
+func (m *Model) WindowBytes(n int) int64 {
+	return m.shard(m.Profile.WindowBytesPerToken() * float64(n))
 }
+
+// StateBytes is what n recurrent states take.
+func (m *Model) StateBytes(n int) int64 { return m.shard(m.Profile.StateBytes * float64(n)) }
+
+// RequestBytes is all that one rank keeps of a request of n tokens.
+func (m *Model) RequestBytes(n int) int64 {
+	return m.KVBytes(n) + m.WindowBytes(min(n, m.Profile.Window)) + m.StateBytes(1)
+}
+
+// PoolBytes is what pools of these capacities take on one rank.
+func (m *Model) PoolBytes(tokens, windowTokens, states int) int64 {
+	return m.KVBytes(tokens) + m.WindowBytes(windowTokens) + m.StateBytes(states)
+}
+
+// shard is one rank's part of what all layers keep.
+func (m *Model) shard(bytes float64) int64 { return int64(bytes / float64(m.attn*m.pp)) }
 
 // WeightGB is what the weights take of one GPU's memory.
 func (m *Model) WeightGB() float64 {
 	return m.Profile.Params * m.Profile.WeightBytes / float64(m.tp*m.pp) / 1e9
 }
 
-// MaxTotalTokens is the KV capacity that is left of a GPU's memory when the static
-// fraction of it holds weights and pools; 0 if the weights don't fit.
-func (m *Model) MaxTotalTokens(memFractionStatic float64) int {
-	free := m.Profile.GPUMemory*memFractionStatic - m.WeightGB()*1e9
-	return max(0, int(free/(m.Profile.KVBytesPerToken()/float64(m.attn*m.pp))))
+// Pools shares out what weights leave of the static fraction of a GPU's memory: to
+// states stateRatio times what KV gets, and a sliding-window pool of windowRatio
+// times the tokens of the full one. All are 0 if the weights don't fit.
+func (m *Model) Pools(memFractionStatic, windowRatio, stateRatio float64) (tokens, windowTokens, states int) {
+	p := &m.Profile
+	free := max(0, p.GPUMemory*memFractionStatic-m.WeightGB()*1e9) * float64(m.attn*m.pp)
+	if p.StateBytes > 0 {
+		share := free * stateRatio / (1 + stateRatio)
+		states = int(share / p.StateBytes)
+		free -= share
+	}
+	tokens = int(free / (p.KVBytesPerToken() + windowRatio*p.WindowBytesPerToken()))
+	if p.WindowLayers > 0 {
+		windowTokens = int(float64(tokens) * windowRatio)
+	}
+	return tokens, windowTokens, states
 }

@@ -98,8 +98,11 @@ func TestCapacity(t *testing.T) {
 	m := model(t, "llama-8b-h100", 1)
 	assert.InDelta(t, 16.06, m.WeightGB(), 0.1)
 	assert.EqualValues(t, 131072, m.KVBytes(1))
-	assert.InDelta(t, 414000, m.MaxTotalTokens(0.88), 2000)
-	assert.Zero(t, model(t, "llama-70b-h100", 1).MaxTotalTokens(0.5), "the weights don't fit")
+	tokens, window, states := m.Pools(0.88, 0.8, 0.9)
+	assert.InDelta(t, 414000, tokens, 2000)
+	assert.Zero(t, window+states)
+	tokens, _, _ = model(t, "llama-70b-h100", 1).Pools(0.5, 0.8, 0.9)
+	assert.Zero(t, tokens, "the weights don't fit")
 }
 
 func TestNew(t *testing.T) {
@@ -127,4 +130,35 @@ func TestMonotonic(t *testing.T) {
 		require.Positive(rt, m.Pass(w))
 	})
 	assert.Zero(t, model(t, "llama-8b-h100", 1).Pass(Work{}))
+}
+
+// Pools fill the memory that is left, in their ratios.
+func TestPools(t *testing.T) {
+	for profile, tp := range map[string]int{"gpt-oss-20b-h100": 1, "qwen3-next-80b-a3b-h100": 2, "llama-8b-h100": 1} {
+		m := model(t, profile, tp)
+		tokens, window, states := m.Pools(0.88, 0.8, 0.9)
+		assert.InDelta(t, 0.88*80-m.WeightGB(), float64(m.PoolBytes(tokens, window, states))/1e9, 0.1, profile)
+		assert.Equal(t, m.Profile.Window > 0, window > 0, profile)
+		assert.Equal(t, m.Profile.StateBytes > 0, states > 0, profile)
+		if window > 0 {
+			assert.InDelta(t, 0.8, float64(window)/float64(tokens), 1e-4)
+		}
+		if states > 0 {
+			assert.InDelta(t, 0.9, float64(m.StateBytes(states))/float64(m.KVBytes(tokens)), 0.02)
+		}
+	}
+}
+
+// What a window or a state saves: long contexts cost less than full attention on all
+// layers would.
+func TestHybridLayers(t *testing.T) {
+	for profile, tp := range map[string]int{"gpt-oss-20b-h100": 1, "qwen3-next-80b-a3b-h100": 2} {
+		m := model(t, profile, tp)
+		all := *m
+		all.Profile.FullLayers, all.Profile.WindowLayers, all.Profile.StateBytes = 0, 0, 0
+		long := decode(16, 60000)
+		assert.Less(t, m.Pass(long), all.Pass(long)*3/4, profile)
+		assert.Less(t, m.Pass(prefill(60000)), all.Pass(prefill(60000))*3/4, profile)
+		assert.Less(t, m.RequestBytes(60000), all.RequestBytes(60000)*3/4, profile)
+	}
 }

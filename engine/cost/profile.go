@@ -3,6 +3,8 @@
 
 package cost // import "github.com/otelcol-sglang/otelcol-sglang/engine/cost"
 
+import "cmp"
+
 // Profile is a model on a GPU. Sizes are the public ones of the models; rates are
 // the GPU's data sheet, with the share of them that kernels reach.
 type Profile struct {
@@ -12,6 +14,11 @@ type Profile struct {
 	WeightBytes          float64 // per weight
 	Layers, Hidden       int
 	KVHeads, HeadDim     int
+	// FullLayers attend to everything; 0 is all. WindowLayers attend to the last
+	// Window tokens; what is left of Layers keeps a state instead of KV, of
+	// StateBytes in all.
+	FullLayers, WindowLayers, Window int
+	StateBytes                       float64
 	// Experts per MoE layer and those that a token chooses; 0 for dense models.
 	// DenseShare of the weights is in no expert.
 	Experts, TopK int
@@ -31,10 +38,15 @@ type Profile struct {
 	DraftSeconds float64
 }
 
-// KVBytesPerToken over all layers: keys and values in 16 bits.
-func (p *Profile) KVBytesPerToken() float64 {
-	return float64(2 * p.Layers * p.KVHeads * p.HeadDim * 2)
-}
+// KVBytesPerToken over the layers of full attention: keys and values in 16 bits.
+func (p *Profile) KVBytesPerToken() float64 { return p.kvBytes(p.fullLayers()) }
+
+// WindowBytesPerToken is that of the layers with a sliding window.
+func (p *Profile) WindowBytesPerToken() float64 { return p.kvBytes(p.WindowLayers) }
+
+func (p *Profile) kvBytes(layers int) float64 { return float64(2 * layers * p.KVHeads * p.HeadDim * 2) }
+
+func (p *Profile) fullLayers() int { return cmp.Or(p.FullLayers, p.Layers) }
 
 func onH100(p Profile) Profile {
 	p.GPUMemory, p.Flops, p.MemBandwidth = 80e9, 989e12, 3.35e12
@@ -57,6 +69,18 @@ var profiles = []Profile{
 	onH100(Profile{
 		Name: "qwen3-30b-a3b-h100", Params: 30.5e9, ActiveParams: 3.3e9, WeightBytes: 2,
 		Layers: 48, Hidden: 2048, KVHeads: 4, HeadDim: 128, Experts: 128, TopK: 8, DenseShare: 0.05,
+	}),
+	onH100(Profile{ // MXFP4 with the scales; each second layer has a sliding window
+		Name: "gpt-oss-20b-h100", Params: 20.9e9, ActiveParams: 3.6e9, WeightBytes: 0.61,
+		Layers: 24, Hidden: 2880, KVHeads: 8, HeadDim: 64, Experts: 32, TopK: 4, DenseShare: 0.09,
+		FullLayers: 12, WindowLayers: 12, Window: 128,
+	}),
+	// FP8; three of four layers are Gated DeltaNet. Of each a request has 32 x 128 x 128
+	// numbers of 32 bits and a convolution's last 3 inputs of 8192.
+	onH100(Profile{
+		Name: "qwen3-next-80b-a3b-h100", Params: 81.3e9, ActiveParams: 3.9e9, WeightBytes: 1,
+		Layers: 48, Hidden: 2048, KVHeads: 2, HeadDim: 256, Experts: 512, TopK: 10, DenseShare: 0.03,
+		FullLayers: 12, StateBytes: 36 * (32*128*128*4 + 3*8192*2),
 	}),
 	onH100(Profile{
 		Name: "bge-m3-h100", Params: 0.57e9, ActiveParams: 0.3e9, WeightBytes: 2,

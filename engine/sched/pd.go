@@ -133,7 +133,7 @@ func (n *pdNode) send(s *Scheduler, w *work, at ledger.Reading) {
 	s.move(w, statePD)
 	w.pdFrom = at
 	w.r.Sched.TransferStart = at.At
-	n.prefill.Send(w.r, s.Cost.KVBytes(w.prompt()), w.prompt(), w.ids[len(w.ids)-1])
+	n.prefill.Send(w.r, s.Cost.RequestBytes(w.prompt()), w.prompt(), w.ids[len(w.ids)-1])
 }
 
 func sentAfter(latency time.Duration) func(*Scheduler, *work) {
@@ -155,7 +155,7 @@ func (s *Scheduler) sent(w *work, latency time.Duration) {
 		s.transferred(&ledger.Transfer{
 			Bootstrap: ledger.Between(r.Sched.BootstrapStart, r.Sched.BootstrapDone),
 			Alloc:     ledger.Between(r.Sched.BootstrapDone, r.Sched.FirstQueued),
-			Latency:   latency, Bytes: s.Cost.KVBytes(w.prompt()),
+			Latency:   latency, Bytes: s.Cost.RequestBytes(w.prompt()),
 		})
 	}
 	s.finish(w, ledger.FinishLength, at)

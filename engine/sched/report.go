@@ -51,9 +51,9 @@ func (rp *reporter) init(s *Scheduler) {
 
 // constants are of one rank.
 func (s *Scheduler) constants() *ledger.Constants {
-	full, swa, _ := s.Memory.Books()
+	full, swa, mamba := s.Memory.Books()
 	page := max(s.Args.PageSize, 1)
-	kv := float64(s.Cost.KVBytes(full.Capacity)) / 1e9
+	kv := float64(s.Cost.PoolBytes(full.Capacity, swa.Capacity, mamba.Capacity)) / 1e9
 	weights := s.Cost.WeightGB()
 	graph := map[string]float64{sglang.PhaseGraphDecode: 0.35 + 0.01*float64(s.Cost.Profile.Layers)}
 	load := weights * 0.9

@@ -97,8 +97,7 @@ func New(c Config) (*Scheduler, error) {
 		idle: true, idleSince: c.Loop.Now(),
 	}
 	s.setRatios()
-	full, _, _ := c.Memory.Books()
-	s.maxLen = min(c.Args.ContextLength-1, full.Capacity-full.Reserved-1)
+	s.maxLen = min(c.Args.ContextLength, poolLength(c.Memory)) - 1
 	if c.Drafter != nil {
 		s.maxLen -= 2 * c.Drafter.DraftTokens() // of the last steps
 	}
@@ -108,6 +107,17 @@ func New(c Config) (*Scheduler, error) {
 		c.Sync.Add(p.DPRank, s)
 	}
 	return s, nil
+}
+
+// poolLength is the longest request that the pools could hold: admission wants room
+// for all of it in each, though the sliding window's gets free again.
+func poolLength(m ledger.Memory) int {
+	full, swa, _ := m.Books()
+	n := full.Capacity - full.Reserved
+	if swa.Capacity > 0 {
+		n = min(n, swa.Capacity-swa.Reserved)
+	}
+	return n
 }
 
 // depthOf: drafts from n-grams need the tokens of the step before, so nothing overlaps.
