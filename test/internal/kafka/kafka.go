@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startLimit = time.Minute
+	startLimit = 3 * time.Minute
 	stopLimit  = 30 * time.Second
 )
 
@@ -56,6 +56,17 @@ type Broker struct {
 	cmd     *exec.Cmd
 }
 
+// Topic is one that a test has for itself, made by its first use.
+type Topic struct{ broker, name string }
+
+// Topic is a topic of the broker.
+func (b *Broker) Topic(name string) Topic { return Topic{b.Address, name} }
+
+// Env makes collectors use the topic, and a consumer group of the same name.
+func (t Topic) Env() []string {
+	return []string{"KAFKA_BROKERS=" + t.broker, "KAFKA_TOPIC=" + t.name, "KAFKA_GROUP=" + t.name}
+}
+
 // Start runs a broker until the test's end.
 func Start(t testing.TB) *Broker {
 	t.Helper()
@@ -65,8 +76,8 @@ func Start(t testing.TB) *Broker {
 	require.NoError(t, os.WriteFile(b.config(), []byte(text), 0o600))
 	out, err := b.java("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", b.config()).CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	t.Cleanup(b.stop)
 	b.run()
-	t.Cleanup(b.Stop)
 	return b
 }
 
@@ -92,7 +103,10 @@ func (b *Broker) run() {
 	b.cmd = b.java("kafka.Kafka", b.config())
 	b.cmd.Stdout, b.cmd.Stderr = log, log
 	require.NoError(b.t, b.cmd.Start())
-	require.True(b.t, tool.Until(startLimit, b.listens), "the broker did not start: see %s", log.Name())
+	if !tool.Until(startLimit, b.listens) {
+		raw, _ := os.ReadFile(log.Name())
+		b.t.Fatalf("the broker did not start:\n%s", raw)
+	}
 }
 
 func (b *Broker) listens() bool {
@@ -104,9 +118,8 @@ func (b *Broker) listens() bool {
 	return true
 }
 
-// Stop ends the broker.
-func (b *Broker) Stop() {
-	if b.cmd.ProcessState != nil {
+func (b *Broker) stop() {
+	if b.cmd == nil || b.cmd.Process == nil {
 		return
 	}
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
