@@ -5,6 +5,7 @@
 package collector // import "github.com/otelcol-sglang/otelcol-sglang/test/internal/collector"
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -35,6 +36,8 @@ type Options struct {
 	Overlay string
 	// Env is added to the environment: KEY=value.
 	Env []string
+	// TLS, if set, is how to ask for health.
+	TLS *tls.Config
 }
 
 // Collector is one that runs, or ran.
@@ -127,11 +130,19 @@ func (c *Collector) Run() {
 	require.True(c.t, healthy && !c.Exited(), "the collector did not start:\n%s", c.Log())
 }
 
+// HealthURL is where the health extension answers.
+func (c *Collector) HealthURL() string {
+	if c.options.TLS != nil {
+		return "https://" + c.health + "/"
+	}
+	return "http://" + c.health + "/"
+}
+
 // Healthy asks the health extension.
 func (c *Collector) Healthy() bool {
-	client := &http.Client{Timeout: time.Second}
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: c.options.TLS}}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + c.health + "/")
+	resp, err := client.Get(c.HealthURL())
 	if err != nil {
 		return false
 	}
@@ -202,6 +213,13 @@ func (c *Collector) Log() string {
 		return err.Error()
 	}
 	return string(raw[max(len(raw)-most, 0):])
+}
+
+// WholeLog is all that the collector wrote.
+func (c *Collector) WholeLog() string {
+	raw, err := os.ReadFile(c.log())
+	require.NoError(c.t, err)
+	return string(raw)
 }
 
 // Memory is the process's resident memory and its highest so far, in bytes.
