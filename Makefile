@@ -39,13 +39,13 @@ test:
 	$(GO) test ./...
 	cd bench && $(GO) test ./...
 
-# How often each property is tried; there are seven.
+# How often each property is tried; there are eight.
 CHECKS ?= 150000
 
 ## property: the property tests of rankdedup's traces, more than a million cases (an hour or more)
 .PHONY: property
 property:
-	$(GO) test -count=1 -timeout 12h -run 'Union|Conversation|Parallel|Cold|Engines|Shutdown' \
+	$(GO) test -count=1 -timeout 12h -run 'Late|Union|Conversation|Parallel|Cold|Engines|Shutdown' \
 		./processor/rankdedupprocessor/internal/fold -rapid.checks=$(CHECKS)
 
 ## race: the same under the race detector (gcc)
@@ -82,10 +82,10 @@ test/.venv/ready: test/requirements.txt
 	if $(PYTHON) -m venv test/.venv && test/.venv/bin/pip install -q -r test/requirements.txt; then touch $@; \
 	else test -z "$$CI"; fi
 
-## bench: benchmarks of the components
+## bench: benchmarks of the components and of the simulated engine
 .PHONY: bench
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/... ./connector/...
+	$(GO) test -run '^$$' -bench . -benchmem ./receiver/... ./processor/... ./connector/... ./engine/...
 
 # Linux; about a quarter of an hour. BENCH='-rounds 1' and others: see bench/main.go.
 ## bench-compare: CPU time and memory of whole pipelines side by side (docs/performance.md)
