@@ -5,6 +5,7 @@ package engine // import "github.com/otelcol-sglang/otelcol-sglang/engine"
 
 import (
 	"cmp"
+	"hash/fnv"
 	"net/http"
 	"time"
 
@@ -46,7 +47,7 @@ func (e *Engine) build() error {
 	}
 	e.Front = front.New(front.Options{
 		Loop: e.Loop, Args: e.Args, Tracer: tracer, Book: e.book(), Process: process, Backend: e, Door: e.Door,
-		Seed: e.seed(),
+		Seed: e.idSeed(),
 	})
 	e.up = true
 	return nil
@@ -54,6 +55,13 @@ func (e *Engine) build() error {
 
 // seed is another for each process.
 func (e *Engine) seed() uint64 { return e.Args.Seed + (e.starts-1)*0x9e3779b97f4a7c15 }
+
+// idSeed makes request ids: two engines with one seed need other ids.
+func (e *Engine) idSeed() uint64 {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(e.Args.Name()))
+	return e.seed() ^ name.Sum64()
+}
 
 func (e *Engine) buildTracer() (ledger.Tracer, error) {
 	e.Tracer = nil
@@ -155,6 +163,7 @@ func (e *Engine) buildSchedulers(tracer ledger.Tracer) error {
 	if e.link != nil {
 		hub = disagg.NewHub(e.Loop, e.link)
 	}
+	e.Schedulers, e.Memories, e.Drafters, e.Experts, e.Controller = nil, nil, nil, nil, nil
 	var sync *dp.Sync
 	if a.EnableDPAttention {
 		sync = dp.NewSync(e.Loop, groups[0].model, len(groups))
@@ -162,7 +171,6 @@ func (e *Engine) buildSchedulers(tracer ledger.Tracer) error {
 			return err
 		}
 	}
-	e.Schedulers, e.Memories, e.Drafters, e.Controller = nil, nil, nil, nil
 	for i := range groups {
 		if err := e.buildScheduler(&groups[i], i, tracer, sync, hub); err != nil {
 			return err

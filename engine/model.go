@@ -39,10 +39,15 @@ func (e *Engine) experts(m *cost.Model) (*moe.Dispatch, error) {
 	if a.EnableMetrics {
 		book = e.Page.Experts()
 	}
-	return moe.New(moe.Config{
+	d, err := moe.New(moe.Config{
 		Layers: p.Layers, Experts: p.Experts, TopK: p.TopK, GPUs: max(a.EPSize, a.TPSize),
 		Skew: expertSkew, Balanced: a.EnableEPLB, Seed: e.seed(),
 	}, book)
+	if err != nil {
+		return nil, err
+	}
+	e.Experts = append(e.Experts, d)
+	return d, nil
 }
 
 // shareExperts: the groups of attention DP send their tokens through one MLP.

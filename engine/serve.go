@@ -90,14 +90,20 @@ func (e *Engine) drain(server *http.Server) {
 			e.Clients.Stop()
 		}
 	})
-	for ctx.Err() == nil && e.live() > 0 {
-		time.Sleep(livePoll)
-	}
+	e.awaitIdle(ctx)
 	e.Loop.Post(func() { e.Front.AbortAll() })
 	last, cancelLast := context.WithTimeout(context.Background(), time.Second)
 	defer cancelLast()
+	e.awaitIdle(last) // so that roots of the aborted end too
 	if server.Shutdown(last) != nil {
 		_ = server.Close() // whoever still listens does not read
+	}
+}
+
+// awaitIdle waits until no request lives, or ctx ends.
+func (e *Engine) awaitIdle(ctx context.Context) {
+	for ctx.Err() == nil && e.live() > 0 {
+		time.Sleep(livePoll)
 	}
 }
 

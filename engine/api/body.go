@@ -149,7 +149,7 @@ func chatTokens(messages []message) ([]int32, error) {
 // several prompts.
 func promptTokens(raw json.RawMessage) ([][]int32, error) {
 	var text string
-	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 {
+	if isText(raw) && json.Unmarshal(raw, &text) == nil {
 		return [][]int32{textTokens(text)}, nil
 	}
 	var ids []int32
@@ -170,13 +170,16 @@ func promptTokens(raw json.RawMessage) ([][]int32, error) {
 			out = append(out, nested)
 			continue
 		}
-		if json.Unmarshal(m, &text) != nil {
+		if !isText(m) || json.Unmarshal(m, &text) != nil {
 			return nil, errors.New("prompt must be a string, a list of token ids, or a list of those")
 		}
 		out = append(out, textTokens(text))
 	}
 	return out, nil
 }
+
+// isText is false for null, which unmarshals into anything.
+func isText(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '"' }
 
 func textTokens(text string) []int32 { return vocab.Append([]int32{vocab.BeginOfText}, text) }
 

@@ -5,7 +5,13 @@
 // are named like its server arguments and mean the same.
 package args // import "github.com/otelcol-sglang/otelcol-sglang/engine/args"
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+)
 
 // PD roles of [Args.DisaggregationMode].
 const (
@@ -97,6 +103,12 @@ type Args struct {
 	OTLPServiceName    string
 	// TraceLevel is SGLANG_TRACE_LEVEL, 0 to 4; 3 is the default.
 	TraceLevel int
+	// TraceModules say what makes spans: request, mooncake.
+	TraceModules []string
+	// TokenizerWorkerNum front ends share the requests, each with its own spans.
+	TokenizerWorkerNum int
+	// TraceAsync is SGLANG_TRACE_ASYNC.
+	TraceAsync bool
 
 	// The simulator's own.
 
@@ -124,7 +136,7 @@ func Default() Args {
 		SpeculativeNumSteps: 3, SpeculativeNumDraftTokens: 4, SpeculativeEagleTopK: 1,
 		HiCacheRatio: 2, HiCacheWritePolicy: "write_through", HiCacheStoragePrefetch: "best_effort",
 		MaxLoRAsPerBatch: 8, OTLPTracesEndpoint: "localhost:4317", OTLPServiceName: "sglang",
-		TraceLevel: 3, ModelProfile: "llama-8b-h100", Seed: 1, TimeScale: 1,
+		TraceLevel: 3, TraceModules: []string{sglang.TraceModuleRequest}, TokenizerWorkerNum: 1, ModelProfile: "llama-8b-h100", Seed: 1, TimeScale: 1,
 		StepJitter: 200 * time.Microsecond,
 	}
 }
@@ -135,6 +147,14 @@ func (a *Args) AttentionTPSize() int {
 		return a.TPSize / a.DPSize
 	}
 	return a.TPSize
+}
+
+// Name tells engines with one seed apart.
+func (a *Args) Name() string { return fmt.Sprintf("%s %s:%d", a.DisaggregationMode, a.Host, a.Port) }
+
+// TracesTransfers tells whether KV transfers make spans of their own.
+func (a *Args) TracesTransfers() bool {
+	return a.EnableTrace && slices.Contains(a.TraceModules, sglang.TraceModuleKV)
 }
 
 // Speculative tells whether speculation is on.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
 // Values of settings that are words.
@@ -15,12 +17,14 @@ var (
 	DisaggregationModes = []string{Unified, Prefill, Decode}
 	WritePolicies       = []string{"write_back", "write_through", "write_through_selective"}
 	PrefetchPolicies    = []string{"best_effort", "wait_complete", "timeout"}
+	TraceModules        = []string{sglang.TraceModuleRequest, sglang.TraceModuleKV}
 )
 
 const (
 	// maxRanks bounds the parallel sizes: each rank is an exporter of its own.
-	maxRanks = 1024
-	maxPort  = 65535
+	maxRanks   = 1024
+	maxPort    = 65535
+	maxWorkers = 64
 	// maxLevel is the highest trace level with spans of its own.
 	maxLevel = 4
 )
@@ -107,6 +111,10 @@ func (a *Args) checkCache(c *check) {
 
 func (a *Args) checkTelemetry(c *check) {
 	c.that(a.TraceLevel >= 0 && a.TraceLevel <= maxLevel, "SGLANG_TRACE_LEVEL", fmt.Sprintf("from 0 to %d", maxLevel), a.TraceLevel)
+	for _, m := range a.TraceModules {
+		c.oneOf("trace-modules", m, TraceModules)
+	}
+	c.that(a.TokenizerWorkerNum >= 1 && a.TokenizerWorkerNum <= maxWorkers, "tokenizer-worker-num", fmt.Sprintf("from 1 to %d", maxWorkers), a.TokenizerWorkerNum)
 	c.that(!a.EnableTrace || a.OTLPTracesEndpoint != "", "otlp-traces-endpoint", "set with enable-trace", `""`)
 	for name := range a.ExtraMetricLabels {
 		c.that(name != "" && !strings.ContainsAny(name, `:{}=" `), "extra-metric-labels", "names of Prometheus labels", fmt.Sprintf("%q", name))

@@ -110,7 +110,7 @@ func TestNew(t *testing.T) {
 	require.ErrorContains(t, err, `(got "gpt")`)
 	_, err = New("llama-8b-h100", 0, 1, 1)
 	require.ErrorContains(t, err, "must be positive")
-	assert.Len(t, Names(), 4)
+	assert.Len(t, Names(), 6)
 }
 
 // More of anything never takes less time.

@@ -34,8 +34,10 @@ type PrefillConfig struct {
 	BootstrapTimeout time.Duration
 	Seed             uint64
 
-	Ready  func(r *ledger.Request)
-	Sent   func(r *ledger.Request, latency time.Duration)
+	Ready func(r *ledger.Request)
+	// Sent tells how long the transfer took since Send, and for how long of that it had
+	// the connection.
+	Sent   func(r *ledger.Request, latency, moving time.Duration)
 	Failed func(r *ledger.Request, p Phase)
 }
 
@@ -103,7 +105,8 @@ func (p *Prefill) Send(r *ledger.Request, bytes int64, tokens int, first int32) 
 		took = 0
 	}
 	start := max(now, p.free)
-	p.free = start + time.Duration(float64(took)*p.slower)
+	moving := time.Duration(float64(took) * p.slower)
+	p.free = start + moving
 	failed := p.rng.Float64() < p.failing
 	p.Loop.At(p.free, func() {
 		if failed {
@@ -119,7 +122,7 @@ func (p *Prefill) Send(r *ledger.Request, bytes int64, tokens int, first int32) 
 				Kind: KVSent, Room: r.BootstrapRoom, Tokens: tokens, FirstToken: first, Cached: r.Cached.Total(),
 			})
 		}
-		p.Sent(r, p.Loop.Now()-now)
+		p.Sent(r, p.Loop.Now()-now, moving)
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/dp"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/front"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/moe"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/page"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/sched"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/spec"
@@ -39,6 +40,8 @@ type Parts struct {
 	// Models price passes: one per replica, one for all groups of attention DP.
 	Models   []*cost.Model
 	Drafters []*spec.Drafter
+	// Experts are a MoE model's: one per replica, one for all groups of attention DP.
+	Experts  []*moe.Dispatch
 	Memories []ledger.Memory
 	Tracer   *trace.Tracer
 	Page     *page.Page

@@ -16,8 +16,8 @@ import (
 
 var faults = []Fault{
 	{
-		Name: "slow-rank", About: "one GPU is slow: all wait for it at each step, and its spans end last",
-		Defaults: map[string]string{"rank": "1", "factor": "1.5", "delay": "4ms"}, prepare: slowRank,
+		Name: "slow-rank", About: "one rank is slow: all wait for its GPU at each step (factor), its spans end last (delay), and its own durations on the page are longer (page; needs --enable-metrics-for-all-schedulers)",
+		Defaults: map[string]string{"rank": "1", "factor": "1.5", "delay": "4ms", "page": "1.2"}, prepare: slowRank,
 	},
 	{
 		Name: "exporter-overload", About: "one rank's span exporter can't keep up: its queue fills, and spans of that rank alone are lost",
@@ -28,8 +28,8 @@ var faults = []Fault{
 		Defaults: map[string]string{"share": "0.9"}, prepare: kvPressure,
 	},
 	{
-		Name: "cache-drift", About: "the device's part of the cache gets small: hits come from host memory and storage, and cost time (needs --enable-hierarchical-cache)",
-		Defaults: map[string]string{"share": "0.8"}, prepare: cacheDrift,
+		Name: "cache-drift", About: "a share of the device's cache and one of the host's are taken: hits come from the host and from storage, and cost time (needs --enable-hierarchical-cache)",
+		Defaults: map[string]string{"share": "0.8", "host": "0.8"}, prepare: cacheDrift,
 	},
 	{
 		Name: "dp-skew-routing", About: "the router sends a share of all requests to one DP rank: its queue is long, others idle",
@@ -38,6 +38,10 @@ var faults = []Fault{
 	{
 		Name: "dp-skew-length", About: "DP ranks get as many requests, but one gets the long prompts: attention waits for it",
 		prepare: skewLength,
+	},
+	{
+		Name: "expert-imbalance", About: "what is asked for changes, and few experts get most tokens: the GPUs wait for the fullest (needs a MoE --model-profile and --enable-eplb or --enable-expert-distribution-metrics)",
+		Defaults: map[string]string{"skew": "1.2"}, prepare: expertImbalance,
 	},
 	{
 		Name: "worse-drafts", About: "speculation's drafts are accepted less often: decode is slower per token at the same step time",
@@ -91,6 +95,7 @@ var (
 	errNoTrace = errors.New("the engine must have enable-trace")
 	errNoDP    = errors.New("the engine must have dp-size above 1")
 	errNoTiers = errors.New("the engine must have enable-hierarchical-cache")
+	errNoMoE   = errors.New("the engine must have a MoE model-profile, and enable-eplb or enable-expert-distribution-metrics")
 	errNoSpec  = errors.New("the engine must have a speculative-algorithm")
 	errNoPD    = errors.New("the engine must have disaggregation-mode prefill")
 )
@@ -105,14 +110,24 @@ func condition(p *Parts, rank int, c trace.Condition) {
 }
 
 func slowRank(p *Parts, v *values) (on, off func(), err error) {
-	rank, factor, delay := v.rank(p), v.float("factor", 1, 100), v.duration("delay")
-	set := func(factor float64, delay time.Duration) {
+	rank, factor, delay, page := v.rank(p), v.float("factor", 1, 100), v.duration("delay"), v.float("page", 1, 100)
+	set := func(factor float64, delay time.Duration, page float64) {
 		for _, m := range p.Models {
 			m.SetSlow(rank, factor)
 		}
 		condition(p, rank, trace.Condition{Delay: delay})
+		eachPlace(p, func(dp, pp int) { p.Page.SlowRank(dp, pp, rank, page) })
 	}
-	return func() { set(factor, delay) }, func() { set(1, 0) }, nil
+	return func() { set(factor, delay, page) }, func() { set(1, 0, 1) }, nil
+}
+
+// eachPlace calls do for every DP rank and pipeline stage.
+func eachPlace(p *Parts, do func(dp, pp int)) {
+	for _, s := range p.Schedulers {
+		for i := range s.Places {
+			do(s.Places[i].DPRank, s.Places[i].PPRank)
+		}
+	}
 }
 
 // afflict is a fault that is nothing but a condition of one rank.
@@ -147,7 +162,40 @@ func cacheDrift(p *Parts, v *values) (on, off func(), err error) {
 	if !p.Args.EnableHierarchicalCache {
 		return nil, nil, errNoTiers
 	}
-	return kvPressure(p, v)
+	onDevice, atEase, err := kvPressure(p, v)
+	share := v.float("host", 0, 1)
+	squeeze := func(share float64) {
+		for _, m := range p.Memories {
+			if host, ok := m.(hostSqueezer); ok {
+				host.SqueezeHost(int(share * float64(m.Host().Total)))
+			}
+		}
+	}
+	// The device first: what it evicts is on the host alone, and can go from there.
+	on = func() { onDevice(); squeeze(share) }
+	off = func() { atEase(); squeeze(0) }
+	return on, off, err
+}
+
+// hostSqueezer is a memory whose host tier can be made small.
+type hostSqueezer interface{ SqueezeHost(tokens int) int }
+
+func expertImbalance(p *Parts, v *values) (on, off func(), err error) {
+	if len(p.Experts) == 0 {
+		return nil, nil, errNoMoE
+	}
+	skew := v.float("skew", 0, 10)
+	on = func() {
+		for _, d := range p.Experts {
+			d.Shift(skew)
+		}
+	}
+	off = func() {
+		for _, d := range p.Experts {
+			d.Restore()
+		}
+	}
+	return on, off, nil
 }
 
 func skewRouting(p *Parts, v *values) (on, off func(), err error) {
@@ -248,11 +296,7 @@ func deadRank(p *Parts, v *values) (on, off func(), err error) {
 	rank := v.rank(p)
 	on = func() {
 		condition(p, rank, trace.Condition{Silent: true})
-		for _, s := range p.Schedulers {
-			for _, place := range s.Places {
-				p.Page.StopRank(place.DPRank, place.PPRank, rank)
-			}
-		}
+		eachPlace(p, func(dp, pp int) { p.Page.StopRank(dp, pp, rank) })
 	}
 	return on, func() { condition(p, rank, trace.Condition{}) }, nil
 }

@@ -174,11 +174,11 @@ func Check(a *args.Args, r *ledger.Request) error {
 		return fmt.Errorf("input_ids should be a non-empty list of tokens")
 	case n >= a.ContextLength:
 		return fmt.Errorf("The input (%d tokens) is longer than the model's context length (%d tokens).", n, a.ContextLength) //nolint:staticcheck // the engine's words
-	case r.Kind != ledger.KindEmbedding && n+r.MaxTokens > a.ContextLength:
+	case r.Kind != ledger.KindEmbedding && r.MaxTokens > a.ContextLength-n: // their sum may overflow
 		return fmt.Errorf("Requested token count exceeds the model's maximum context length of %d tokens. "+ //nolint:staticcheck // the engine's words
 			"You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion. "+
 			"Please reduce the number of tokens in the input messages or the completion to fit within the limit.",
-			a.ContextLength, n+r.MaxTokens, n, r.MaxTokens)
+			a.ContextLength, uint64(n)+uint64(r.MaxTokens), n, r.MaxTokens)
 	}
 	return nil
 }
@@ -206,7 +206,9 @@ func (f *Front) submitParent(r *ledger.Request, client Client) (cancel func()) {
 			return
 		}
 		if r.Finish == ledger.FinishAbort {
-			client(o)
+			for o.Index = range samples.N { // the client waits for the end of each
+				client(o)
+			}
 			return
 		}
 		for i := range samples.N {

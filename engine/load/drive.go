@@ -79,7 +79,7 @@ type source struct {
 func New(loop *clock.Loop, target Target, sources []Source, seed uint64) *Driver {
 	d := &Driver{loop: loop, target: target, rng: rand.New(rand.NewPCG(seed, 0x10ad)), Results: newResults(seed)}
 	for i := range sources {
-		s := &source{Source: sources[i], d: d}
+		s := &source{Source: sources[i], d: d, until: math.MaxInt64}
 		for n := range max(1, s.Prefixes) {
 			s.shared = append(s.shared, tokens(rand.New(rand.NewPCG(seed, uint64(i*1000+n))), s.Prefix))
 		}
@@ -113,7 +113,6 @@ func (d *Driver) Stop() {
 func (d *Driver) Live() int { return d.live }
 
 func (s *source) start() {
-	s.until = math.MaxInt64
 	if s.For > 0 {
 		s.until = s.d.loop.Now() + s.For
 	}

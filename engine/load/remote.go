@@ -6,6 +6,7 @@ package load // import "github.com/otelcol-sglang/otelcol-sglang/engine/load"
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,27 +61,42 @@ func (t *Remote) Wait() {
 
 // Do implements [Target].
 func (t *Remote) Do(c *Call, events func(Event)) (hangUp func()) {
-	ctx, cancel := context.WithCancel(t.ctx)
+	ctx, cancel := context.WithCancelCause(t.ctx)
 	call := *c
-	if t.Prefill != "" {
-		t.running.Go(func() { _ = t.do(ctx, t.Prefill, &call, func(Event) {}) })
+	prefilled := make(chan struct{})
+	if t.Prefill == "" {
+		close(prefilled)
+	} else {
+		t.running.Go(func() {
+			defer close(prefilled)
+			if err := t.do(ctx, t.Prefill, &call, func(Event) {}); err != nil {
+				cancel(fmt.Errorf("prefill: %w", err)) // nothing would come to the decode engine
+			}
+		})
 	}
 	t.running.Go(func() {
-		defer cancel()
+		defer cancel(nil)
 		post := func(e Event) { t.Loop.Post(func() { events(e) }) }
 		err := t.do(ctx, t.URL, &call, post)
-		e := Event{At: t.now(), Done: true}
-		switch {
-		case errors.Is(err, context.Canceled):
-			e.Aborted = true
-		case errors.Is(err, errAborted):
-			e.Aborted = true
-		default:
-			e.Failed = err
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
-		post(e)
+		post(t.end(err))
+		if err == nil {
+			<-prefilled // it would take its client for one that hung up
+		}
 	})
-	return cancel
+	return func() { cancel(nil) }
+}
+
+func (t *Remote) end(err error) Event {
+	e := Event{At: t.now(), Done: true}
+	if errors.Is(err, context.Canceled) || errors.Is(err, errAborted) {
+		e.Aborted = true
+	} else {
+		e.Failed = err
+	}
+	return e
 }
 
 // now is the loop's time, read on any goroutine.
@@ -102,13 +118,18 @@ func (t *Remote) do(ctx context.Context, base string, c *Call, events func(Event
 	if c.Stream {
 		return t.stream(resp.Body, events)
 	}
-	var a remoteAnswer
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+	var answers remoteAnswers
+	if err := json.NewDecoder(resp.Body).Decode(&answers); err != nil {
 		return err
 	}
-	a.seen = map[int]int{}
-	events(Event{At: t.now(), Tokens: a.tokens()})
-	return a.err()
+	var ids []int32
+	for i := range answers {
+		answers[i].seen = map[int]int{}
+		ids = append(ids, answers[i].tokens()...)
+		err = cmp.Or(err, answers[i].err())
+	}
+	events(Event{At: t.now(), Tokens: ids})
+	return err
 }
 
 func (t *Remote) post(ctx context.Context, base string, c *Call) (*http.Response, error) {
@@ -156,6 +177,18 @@ func (t *Remote) body(c *Call) map[string]any {
 		body["bootstrap_room"] = c.Room
 	}
 	return body
+}
+
+// remoteAnswers are several for /generate with n above 1, else one.
+type remoteAnswers []remoteAnswer
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *remoteAnswers) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		return json.Unmarshal(b, (*[]remoteAnswer)(a))
+	}
+	*a = make(remoteAnswers, 1)
+	return json.Unmarshal(b, &(*a)[0])
 }
 
 // remoteAnswer is any endpoint's answer or event.

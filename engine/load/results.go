@@ -44,20 +44,21 @@ func (r *Results) begin(at time.Duration) { r.begun, r.last = at, at }
 type watched struct {
 	*Results
 	stream      bool
+	samples     int
 	sent        time.Duration
 	first, last time.Duration
 	tokens      int
-	left        int
 }
 
 func (r *Results) watch(c *Call, at time.Duration) *watched {
 	r.Requests++
 	r.PromptTokens += len(c.Prompt)
-	return &watched{Results: r, stream: c.Stream, sent: at, left: c.N}
+	return &watched{Results: r, stream: c.Stream, samples: c.N, sent: at}
 }
 
 // event books one. TTFT and intervals are those of streams: else a client sees
-// nothing before the end.
+// nothing before the end. Tokens of several samples come at once, so between them
+// there is no interval.
 func (w *watched) event(e Event) {
 	n := len(e.Tokens)
 	w.Results.last = e.At
@@ -65,7 +66,7 @@ func (w *watched) event(e Event) {
 		if w.tokens == 0 {
 			w.first = e.At
 			w.ttft.add(e.At - w.sent)
-		} else {
+		} else if w.samples == 1 {
 			for range n {
 				w.itl.add((e.At - w.last) / time.Duration(n))
 			}
@@ -93,7 +94,7 @@ func (w *watched) end(e Event) {
 	}
 	w.Finished++
 	w.e2e.add(e.At - w.sent)
-	if w.stream && w.tokens > 1 && e.At > w.first {
+	if w.stream && w.samples == 1 && w.tokens > 1 && e.At > w.first {
 		w.tpot.add((e.At - w.first) / time.Duration(w.tokens-1))
 	}
 }
@@ -159,7 +160,8 @@ type Report struct {
 	E2E          Quantiles `json:"e2e"`
 }
 
-// Report sums up. TTFT, ITL and TPOT are of streamed requests.
+// Report sums up. TTFT, ITL and TPOT are of streamed requests, the latter two of
+// those with one sample.
 func (r *Results) Report() Report {
 	out := Report{
 		Seconds: (r.last - r.begun).Seconds(), Requests: r.Requests, Finished: r.Finished, Aborted: r.Aborted, Failed: r.Failed,

@@ -4,7 +4,6 @@
 package memory // import "github.com/otelcol-sglang/otelcol-sglang/engine/memory"
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
@@ -14,7 +13,7 @@ import (
 // Check implements [ledger.Memory]: the identity of each pool, the tree, and each
 // page in one place. It walks all; for tests.
 func (m *Memory) Check() error {
-	if err := errors.Join(m.tree.Check(), m.adapters.Check()); err != nil {
+	if err := m.tree.Check(); err != nil {
 		return err
 	}
 	for p, pool := range m.pools {

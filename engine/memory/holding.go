@@ -35,18 +35,12 @@ func (m *Memory) Private(h ledger.Holding) int {
 	return len(h.(*holding).pages[radix.Full]) * m.a.PageSize
 }
 
-// Begin implements [ledger.Memory]. A request whose adapter has no slot beside those
-// that run has no room either.
+// Begin implements [ledger.Memory].
 func (m *Memory) Begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra int) (ledger.Holding, bool) {
-	if !m.adapters.Fits(r.LoRA) {
-		return nil, false
-	}
 	h, ok := m.begin(r, tokens, p, extra)
 	if !ok {
 		return nil, false
 	}
-	load, _ := m.adapters.Acquire(r.LoRA)
-	m.took += load
 	m.holdings[h] = struct{}{}
 	if m.tier != nil {
 		m.tier.Begun(r, p)
@@ -270,7 +264,6 @@ func (m *Memory) touch(h *holding, node *radix.Node) {
 // Finish implements [ledger.Memory].
 func (m *Memory) Finish(held ledger.Holding, tokens []int32) {
 	h := held.(*holding)
-	m.adapters.Release(h.r.LoRA)
 	delete(m.holdings, h)
 	if h.slot != nil && m.park(h, tokens) {
 		return
@@ -295,7 +288,6 @@ func (m *Memory) lastState(h *holding) []int32 {
 // Release implements [ledger.Memory].
 func (m *Memory) Release(held ledger.Holding) {
 	h := held.(*holding)
-	m.adapters.Release(h.r.LoRA)
 	delete(m.holdings, h)
 	if h.slot != nil {
 		if m.rollBack(h) {

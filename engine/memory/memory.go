@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memory is the KV memory of one scheduler: the device's pools, the prefix
-// tree over them, the slots of streaming sessions, the LoRA adapters, and the host and
-// storage tiers below. It implements ledger.Memory.
+// tree over them, the slots of streaming sessions, and the host and storage tiers below.
+// It implements ledger.Memory.
 package memory // import "github.com/otelcol-sglang/otelcol-sglang/engine/memory"
 
 import (
@@ -16,7 +16,6 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/hicache"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/kv"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
-	"github.com/otelcol-sglang/otelcol-sglang/engine/lora"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/radix"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/session"
 )
@@ -45,9 +44,6 @@ type Sizes struct {
 	// tree uses instead of States.
 	Checkpoints int
 
-	// AdapterBytes is a LoRA adapter's; 0 for an ordinary one.
-	AdapterBytes int64
-
 	// HostTokens overrides what the arguments say; 0 does not.
 	HostTokens int
 	// Links are the speeds of transfers; zero for [hicache.DefaultLinks].
@@ -56,9 +52,6 @@ type Sizes struct {
 	// schedulers, and by an engine and its successor. Nil makes one.
 	Storage *hicache.Storage
 }
-
-// adapterBytes is a LoRA adapter of rank 64 on all projections of an 8B model.
-const adapterBytes = 160 << 20
 
 // storageShare is the size of a storage tier that nobody passed, in host pools.
 const storageShare = 16
@@ -77,7 +70,6 @@ type Memory struct {
 	tree        *radix.Tree
 	tier        *hicache.Tier // nil without a host tier
 	sessions    *session.Table[*holding]
-	adapters    *lora.Pool
 
 	// holdings are those of running requests.
 	holdings map[*holding]struct{}
@@ -93,13 +85,9 @@ func New(a *args.Args, s Sizes, loop *clock.Loop, rc ledger.RadixCollector, sc l
 	if s.Links == (hicache.Links{}) {
 		s.Links = hicache.DefaultLinks()
 	}
-	if s.AdapterBytes == 0 {
-		s.AdapterBytes = adapterBytes
-	}
 	m := &Memory{
 		a: a, sizes: s, loop: loop, rc: rc,
 		sessions: session.NewTable[*holding](), holdings: make(map[*holding]struct{}),
-		adapters: lora.New(max(1, a.MaxLoRAsPerBatch), s.AdapterBytes, s.Links.LoadBack),
 	}
 	m.makePools()
 	c := radix.Config{PageSize: a.PageSize}

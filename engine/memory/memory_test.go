@@ -204,21 +204,6 @@ func TestAdaptersDoNotShare(t *testing.T) {
 	assert.Zero(t, b.Match(request(func(r *ledger.Request) { r.LoRA = "a" }), seq(1, 40)).Device)
 }
 
-func TestAdaptersBesideEachOther(t *testing.T) {
-	b := newBench(t, Sizes{Tokens: 100, AdapterBytes: 22e9}, func(a *args.Args) { a.MaxLoRAsPerBatch = 1 })
-	with := func(id string) *ledger.Request { return request(func(r *ledger.Request) { r.LoRA = id }) }
-	h, _ := b.begin(with("a"), seq(1, 10))
-	assert.Equal(t, time.Second, b.Took(), "loading the adapter")
-	b.begin(with(""), seq(1, 10))
-	other := with("b")
-	p := b.Match(other, seq(1, 10))
-	_, ok := b.Begin(other, seq(1, 10), p, 10)
-	assert.False(t, ok)
-	b.Finish(h, seq(1, 10))
-	b.begin(other, seq(1, 10))
-	assert.Equal(t, time.Second, b.Took())
-}
-
 func TestWithoutRadixCache(t *testing.T) {
 	b := newBench(t, Sizes{Tokens: 100}, func(a *args.Args) { a.DisableRadixCache = true })
 	b.serve(seq(1, 30))

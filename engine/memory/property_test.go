@@ -48,7 +48,6 @@ func newMachine(t *rapid.T) *machine {
 	mc.a.PageSize = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "page")
 	mc.a.DisableRadixCache = rapid.IntRange(0, 9).Draw(t, "cacheOff") == 0
 	mc.a.EnableStreamingSession = true
-	mc.a.MaxLoRAsPerBatch = rapid.IntRange(1, 2).Draw(t, "adapters")
 	s := Sizes{Tokens: rapid.SampledFrom([]int{64, 320, 800, 1600}).Draw(t, "pool"), BytesPerToken: 1 << 17}
 	if rapid.Bool().Draw(t, "window") {
 		s.Window = rapid.IntRange(1, 40).Draw(t, "windowSize")

@@ -48,8 +48,11 @@ func (c *Config) Validate() error {
 
 // Dispatch counts the experts' work on each GPU. One goroutine's.
 type Dispatch struct {
-	topK   int
+	Config
+	gpus   [][]int     // by layer and expert: where it is
 	shares [][]float64 // by layer and GPU: of the router's choices
+	// placed are the shares for which the experts were placed.
+	placed [][]float64
 	counts []int
 	rng    *rand.Rand
 	to     ledger.ExpertCollector
@@ -60,23 +63,36 @@ func New(c Config, to ledger.ExpertCollector) (*Dispatch, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	d := &Dispatch{
-		topK: c.TopK, counts: make([]int, c.GPUs), to: to,
-		rng: rand.New(rand.NewPCG(c.Seed, 0x6d6f65)),
-	}
+	d := &Dispatch{Config: c, counts: make([]int, c.GPUs), to: to, rng: rand.New(rand.NewPCG(c.Seed, 0x6d6f65))}
 	for range c.Layers {
-		d.shares = append(d.shares, c.place(d.popularity(&c)))
+		popularity := d.popularity(c.Skew)
+		gpus := c.place(popularity)
+		d.gpus = append(d.gpus, gpus)
+		d.placed = append(d.placed, c.share(popularity, gpus))
 	}
+	d.shares = d.placed
 	return d, nil
 }
 
+// Shift gives each layer other favourites, with another skew, while the experts stay
+// where they are: what is asked for has changed.
+func (d *Dispatch) Shift(skew float64) {
+	d.shares = make([][]float64, d.Layers)
+	for layer := range d.shares {
+		d.shares[layer] = d.share(d.popularity(max(0, skew)), d.gpus[layer])
+	}
+}
+
+// Restore brings back what the experts were placed for.
+func (d *Dispatch) Restore() { d.shares = d.placed }
+
 // popularity is each expert's share of the choices in one layer, which has its own
 // favourites.
-func (d *Dispatch) popularity(c *Config) []float64 {
-	p := make([]float64, c.Experts)
+func (d *Dispatch) popularity(skew float64) []float64 {
+	p := make([]float64, d.Experts)
 	sum := 0.0
-	for rank, expert := range d.rng.Perm(c.Experts) {
-		p[expert] = math.Pow(float64(rank+1), -c.Skew)
+	for rank, expert := range d.rng.Perm(d.Experts) {
+		p[expert] = math.Pow(float64(rank+1), -skew)
 		sum += p[expert]
 	}
 	for i := range p {
@@ -85,22 +101,36 @@ func (d *Dispatch) popularity(c *Config) []float64 {
 	return p
 }
 
-// place gives each GPU as many experts as the next, and returns the GPUs' shares.
-func (c *Config) place(popularity []float64) []float64 {
+// place gives each GPU as many experts as the next.
+func (c *Config) place(popularity []float64) (gpus []int) {
 	each := c.Experts / c.GPUs
-	shares := make([]float64, c.GPUs)
+	gpus = make([]int, c.Experts)
 	if !c.Balanced {
-		for i, p := range popularity {
-			shares[i/each] += p
+		for expert := range gpus {
+			gpus[expert] = expert / each
 		}
-		return shares
+		return gpus
 	}
-	slices.SortFunc(popularity, func(a, b float64) int { return cmp.Compare(b, a) })
-	have := make([]int, c.GPUs)
-	for _, p := range popularity {
+	order := make([]int, c.Experts)
+	for expert := range order {
+		order[expert] = expert
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(popularity[b], popularity[a]) })
+	have, shares := make([]int, c.GPUs), make([]float64, c.GPUs)
+	for _, expert := range order {
 		g := idlest(shares, have, each)
-		shares[g] += p
+		gpus[expert] = g
+		shares[g] += popularity[expert]
 		have[g]++
+	}
+	return gpus
+}
+
+// share is each GPU's part of the choices.
+func (c *Config) share(popularity []float64, gpus []int) []float64 {
+	shares := make([]float64, c.GPUs)
+	for expert, g := range gpus {
+		shares[g] += popularity[expert]
 	}
 	return shares
 }
@@ -124,9 +154,9 @@ func (d *Dispatch) Pass(tokens int) (balancedness float64, ok bool) {
 		return 0, false
 	}
 	for layer, shares := range d.shares {
-		d.draw(tokens*d.topK, shares)
+		d.draw(tokens*d.TopK, shares)
 		d.to.Dispatched(layer, d.counts)
-		mean := float64(tokens*d.topK) / float64(len(d.counts))
+		mean := float64(tokens*d.TopK) / float64(len(d.counts))
 		balancedness += mean / float64(slices.Max(d.counts))
 	}
 	return balancedness / float64(len(d.shares)), true

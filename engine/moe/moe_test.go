@@ -79,6 +79,17 @@ func TestSkewUnbalancesAndPlacementHelps(t *testing.T) {
 	assert.Greater(t, placed, skewed+0.1)
 }
 
+// Experts stay where their use put them when the use changes.
+func TestShift(t *testing.T) {
+	d, err := New(Config{Layers: 20, Experts: 128, TopK: 8, GPUs: 8, Skew: 0.5, Balanced: true, Seed: 1}, ledger.NopExpert{})
+	require.NoError(t, err)
+	before := d.Balance(4096)
+	d.Shift(1.2)
+	assert.Less(t, d.Balance(4096), before-0.3)
+	d.Restore()
+	assert.InDelta(t, before, d.Balance(4096), 0.02)
+}
+
 func TestFewTokensAreNeverBalanced(t *testing.T) {
 	d, err := New(Config{Layers: 50, Experts: 64, TopK: 1, GPUs: 8, Seed: 1}, ledger.NopExpert{})
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ package radix // import "github.com/otelcol-sglang/otelcol-sglang/engine/radix"
 import "time"
 
 // HitWindow is the share of prompt tokens found in the cache over the last seconds,
-// weighted by tokens: what admission goes by. Tokens that a retracted request
+// weighted by tokens: by it the work of waiting requests is estimated. Tokens that a retracted request
 // computes again are in neither number.
 type HitWindow struct {
 	// Span is how far back it looks.

@@ -40,8 +40,10 @@ func newPD(s *Scheduler) pdNode {
 		return pdNode{prefill: disagg.NewPrefill(disagg.PrefillConfig{
 			Loop: s.Loop, Hub: s.Hub, Bandwidth: transferBandwidth, Latency: transferLatency,
 			BootstrapTimeout: bootstrapTimeout, Seed: s.Args.Seed,
-			Ready:  func(r *ledger.Request) { s.signal(workOf(r), (*Scheduler).bootstrapped) },
-			Sent:   func(r *ledger.Request, d time.Duration) { s.signal(workOf(r), sentAfter(d)) },
+			Ready: func(r *ledger.Request) { s.signal(workOf(r), (*Scheduler).bootstrapped) },
+			Sent: func(r *ledger.Request, latency, moving time.Duration) {
+				s.signal(workOf(r), sentAfter(s.Loop.Now(), latency, moving))
+			},
 			Failed: func(r *ledger.Request, p disagg.Phase) { s.signal(workOf(r), failedIn(p)) },
 		})}
 	case s.decodeNode():
@@ -136,8 +138,38 @@ func (n *pdNode) send(s *Scheduler, w *work, at ledger.Reading) {
 	n.prefill.Send(w.r, s.Cost.RequestBytes(w.prompt()), w.prompt(), w.ids[len(w.ids)-1])
 }
 
-func sentAfter(latency time.Duration) func(*Scheduler, *work) {
-	return func(s *Scheduler, w *work) { s.sent(w, latency) }
+func sentAfter(at, latency, moving time.Duration) func(*Scheduler, *work) {
+	return func(s *Scheduler, w *work) {
+		s.traceTransfer(w, at, moving)
+		s.sent(w, latency)
+	}
+}
+
+// Parts of a transfer as Mooncake's module sees them: putting it into a worker's queue,
+// and what the worker does before the session sends.
+const (
+	costSend    = 650 * time.Microsecond
+	sendWorks   = 150 * time.Microsecond
+	sendSession = 60 * time.Microsecond
+)
+
+// traceTransfer tells of a transfer that ended at a time and moved for so long before,
+// where its module is on.
+func (s *Scheduler) traceTransfer(w *work, at, moving time.Duration) {
+	if !s.Args.TracesTransfers() || w.state != statePD || w.r.BootstrapRoom == 0 {
+		return
+	}
+	s.slice(w.r, sglang.StageMooncakeSend, w.pdFrom, after(w.pdFrom, costSend))
+	end := s.reading(at)
+	begin := s.reading(max(at-moving, w.pdFrom.At+costSend) + sendWorks)
+	s.open(w.r, sglang.StageMooncakeWorkerSend, begin)
+	s.slice(w.r, sglang.StageMooncakeWorkerSendSession, after(begin, sendSession), end)
+	s.close(w.r, sglang.StageMooncakeWorkerSend, after(end, sendSession))
+}
+
+func after(r ledger.Reading, d time.Duration) ledger.Reading {
+	r.At += d
+	return r
 }
 
 // sent (prefill node): the decode node has the KV.

@@ -20,7 +20,8 @@ func (s *Scheduler) order() {
 	switch policy {
 	case policyLPM:
 		s.matchAll()
-		s.sortQueue(func(a, b *work) int { return b.prefix.Device - a.prefix.Device })
+		s.deferShared()
+		s.sortQueue(comparePromise)
 	case policyDFS:
 		s.matchAll()
 		s.orderDFS()
@@ -51,6 +52,43 @@ func (s *Scheduler) sortQueue(by func(a, b *work) int) {
 		}
 		return by(a, b)
 	})
+}
+
+// comparePromise: the longest match goes first, who had better wait last.
+func comparePromise(a, b *work) int {
+	if a.deferred != b.deferred {
+		if a.deferred {
+			return 1
+		}
+		return -1
+	}
+	return b.prefix.Device - a.prefix.Device
+}
+
+// inBatchPrefix is IN_BATCH_PREFIX_CACHING_{CHECK,DEPRIORITIZE}_THRESHOLD: matches up
+// to it are worth little, and so many tokens in common with another are worth waiting
+// for.
+const inBatchPrefix = 32
+
+// beginning is how a prompt begins in the KV of an adapter.
+type beginning struct {
+	adapter string
+	ids     [inBatchPrefix]int32
+}
+
+// deferShared lets one of those who begin alike, and of whom the cache knows little,
+// go first: the others then find its KV.
+func (s *Scheduler) deferShared() {
+	seen := map[beginning]bool{}
+	for _, w := range s.queue {
+		w.deferred = false
+		if w.prefix.Device > inBatchPrefix || len(w.ids) < inBatchPrefix {
+			continue
+		}
+		b := beginning{w.r.LoRA, [inBatchPrefix]int32(w.ids)}
+		w.deferred = seen[b]
+		seen[b] = true
+	}
 }
 
 func (s *Scheduler) matchAll() {

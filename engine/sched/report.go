@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/radix"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
 const (
 	// staleAfter: without a decode report for this long, the throughput is 0.
 	staleAfter = 30 * time.Second
+	// hitWindow is SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS.
+	hitWindow = 15 * time.Second
 	// fullUsage is the usage of the pools that counts as used up.
 	fullUsage = 0.9
 )
@@ -29,6 +32,7 @@ type reporter struct {
 	last      time.Duration // of the last decode report
 	owned     ledger.DecodeReport
 	hitRate   float64
+	recent    radix.HitWindow
 	retracted int
 	// stood: the report of standing still was made.
 	stood     bool
@@ -43,6 +47,7 @@ type reporter struct {
 func (rp *reporter) init(s *Scheduler) {
 	now := s.Loop.Now()
 	rp.since, rp.last, rp.forwardSince = now, now, now
+	rp.recent.Span = hitWindow
 	c := s.constants()
 	for _, b := range s.Collectors {
 		b.Constants(c)
@@ -79,6 +84,7 @@ func (rp *reporter) prefill(s *Scheduler, b *batch) {
 	if n := hits + t.input; n > 0 {
 		rp.hitRate = float64(hits) / float64(n)
 	}
+	rp.recent.Add(s.Loop.Now(), hits, hits+t.input)
 	rp.lastBatch = len(b.entries)
 	rp.uncached += int64(t.compute)
 	rp.prefillBusy += b.done - b.start
@@ -366,6 +372,17 @@ func sortedCounts(m map[string]int) []int {
 	return ns
 }
 
+// waitingUncached is what the waiting requests will have to compute, if they find as
+// much in the cache as those of late did.
+func (s *Scheduler) waitingUncached() int {
+	n := 0
+	for _, w := range s.queue {
+		n += len(w.ids)
+	}
+	hits, _ := s.reports.recent.Share(s.Loop.Now())
+	return int(float64(n) * (1 - hits))
+}
+
 // Loads is for /v1/loads.
 func (s *Scheduler) Loads() Loads {
 	n := s.Snapshot()
@@ -377,9 +394,7 @@ func (s *Scheduler) Loads() Loads {
 		Utilization: n.Utilization, PrefillUncachedTokens: s.reports.uncached, PrefillBusy: s.reports.prefillBusy,
 		Retracted: n.Retracted, PreallocReadyTokens: n.Full.Reserved - s.pressure,
 	}
-	for _, w := range s.queue {
-		l.WaitingUncachedTokens += len(w.ids) - w.prefix.Total()
-	}
+	l.WaitingUncachedTokens = s.waitingUncached()
 	l.TotalTokens = l.UsedTokens + l.WaitingUncachedTokens
 	if d := s.Drafter; d != nil {
 		l.AcceptLength, l.AcceptRate = d.Lifetime.AcceptLength(), d.Lifetime.AcceptRate()

@@ -362,6 +362,46 @@ func TestGrammarQueue(t *testing.T) {
 	assert.Zero(t, g.Snapshot().Grammar.Total)
 }
 
+// Of those who begin alike and are not cached, lpm lets one go first; the others come
+// last and find its KV. Of another adapter it would be of no use to them.
+func TestLPMInBatch(t *testing.T) {
+	g := newRig(t, func(a *args.Args, _ *Config) {
+		a.SchedulePolicy, a.MaxPrefillTokens, a.DisableOverlapSchedule = "lpm", 600, true
+	})
+	shared := tokens(7, 250)
+	for i, lora := range []string{"", "", "x", ""} {
+		r := g.request(280, 2)
+		r.LoRA = lora
+		if i < 3 {
+			copy(r.Prompt, shared)
+		}
+		g.at(0, r)
+	}
+	g.run()
+	first := func(i int) time.Duration { return g.sent[i].Sched.FirstForward }
+	assert.Less(t, first(0), first(1))
+	assert.Equal(t, first(0), first(2), "the other adapter's goes along")
+	assert.Equal(t, 250, g.sent[1].Cached.Total())
+	assert.Zero(t, g.sent[2].Cached.Total())
+}
+
+// Waiting prompts are reckoned with the share that those of late found in the cache.
+func TestWaitingUncached(t *testing.T) {
+	g := newRig(t, func(a *args.Args, _ *Config) { a.MaxRunningRequests = 1 })
+	for i := range 3 {
+		r := g.request(401, 200)
+		copy(r.Prompt, tokens(7, 300))
+		g.at(time.Duration(i)*5*time.Second, r)
+	}
+	wait := g.request(1000, 5)
+	g.at(10*time.Second, wait)
+	g.loop.RunUntil(10*time.Second + 200*time.Millisecond)
+	require.Equal(t, 1, g.Loads().Waiting)
+	found := 600.0 / 1203
+	assert.InDelta(t, 1000*(1-found), g.Loads().WaitingUncachedTokens, 1)
+	g.run()
+}
+
 // Requests whose adapter has no slot are passed over by those behind.
 func TestLoRASlots(t *testing.T) {
 	g := newRig(t, func(_ *args.Args, c *Config) { c.LoRA = lora.New(1, 1e9, 20e9) })

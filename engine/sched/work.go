@@ -61,6 +61,7 @@ type work struct {
 	prebuilt bool // PD decode: KV comes from elsewhere
 	reserved bool // PD decode: memory is promised to it
 	adapter  bool // its LoRA adapter is locked
+	deferred bool // lpm: another one of the queue makes KV that it can use
 	// decodes are passes in flight that decode it.
 	decodes int
 

@@ -59,8 +59,8 @@ type Config struct {
 func FromArgs(a *args.Args, loop *clock.Loop, sink Sink) Config {
 	return Config{
 		Loop: loop, Sink: sink, Mode: a.DisaggregationMode, Model: a.ServedModelName,
-		Level: a.TraceLevel, ServiceName: a.OTLPServiceName,
-		Seed: a.Seed, Name: fmt.Sprintf("%s %s:%d", a.DisaggregationMode, a.Host, a.Port), StepJitter: a.StepJitter,
+		Level: a.TraceLevel, Modules: a.TraceModules, Workers: a.TokenizerWorkerNum, Async: a.TraceAsync,
+		ServiceName: a.OTLPServiceName, Seed: a.Seed, Name: a.Name(), StepJitter: a.StepJitter,
 	}
 }
 

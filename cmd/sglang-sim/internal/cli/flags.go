@@ -24,6 +24,7 @@ import (
 const (
 	envLevel       = "SGLANG_TRACE_LEVEL"
 	envDeviceTimer = "SGLANG_ENABLE_METRICS_DEVICE_TIMER"
+	envAsync       = "SGLANG_TRACE_ASYNC"
 	envService     = "OTEL_SERVICE_NAME"
 	envResource    = "OTEL_RESOURCE_ATTRIBUTES"
 )
@@ -63,6 +64,7 @@ func serverFlags(a *args.Args) *pflag.FlagSet {
 		f.IntVar(&a.Port, "port", a.Port, "port to listen on; 0 for any")
 		f.StringVar(&a.APIKey, "api-key", a.APIKey, "bearer token for all endpoints but health and metrics")
 		f.IntVar(&a.ContextLength, "context-length", a.ContextLength, "longest prompt with its answer, in tokens")
+		f.IntVar(&a.TokenizerWorkerNum, "tokenizer-worker-num", a.TokenizerWorkerNum, "front-end processes that make spans; one does the work")
 		f.IntVar(&a.StreamInterval, "stream-interval", a.StreamInterval, "tokens between two outputs of a stream")
 	})
 }
@@ -86,6 +88,9 @@ func schedulerFlags(a *args.Args) *pflag.FlagSet {
 		f.IntVar(&a.MaxQueuedRequests, "max-queued-requests", a.MaxQueuedRequests, "most requests that wait; 0 for any number")
 		f.IntVar(&a.MaxTotalTokens, "max-total-tokens", a.MaxTotalTokens, "size of the KV pool; 0: from mem-fraction-static")
 		f.Float64Var(&a.MemFractionStatic, "mem-fraction-static", a.MemFractionStatic, "share of GPU memory for weights and KV pool")
+		f.Float64Var(&a.SWAFullTokensRatio, "swa-full-tokens-ratio", a.SWAFullTokensRatio, "tokens of the sliding-window pool in those of the full one")
+		f.Float64Var(&a.MambaFullMemoryRatio, "mamba-full-memory-ratio", a.MambaFullMemoryRatio, "memory of Mamba states in that of the KV pool")
+		f.IntVar(&a.MaxMambaCacheSize, "max-mamba-cache-size", a.MaxMambaCacheSize, "Mamba states; 0: from mamba-full-memory-ratio")
 		f.IntVar(&a.PageSize, "page-size", a.PageSize, "tokens in a page of the KV pool")
 		f.IntVar(&a.ChunkedPrefillSize, "chunked-prefill-size", a.ChunkedPrefillSize, "tokens in a prefill chunk; -1 for off")
 		f.IntVar(&a.MaxPrefillTokens, "max-prefill-tokens", a.MaxPrefillTokens, "most tokens in a prefill batch")
@@ -138,9 +143,15 @@ func telemetryFlags(a *args.Args) *pflag.FlagSet {
 		f.BoolVar(&a.EnableMFUMetrics, "enable-mfu-metrics", a.EnableMFUMetrics, "estimated FLOPs and memory traffic")
 		f.Var((*labels)(&a.ExtraMetricLabels), "extra-metric-labels", `JSON object of labels, as {"team": "search"}`)
 		f.StringSliceVar(&a.TokenizerMetricsAllowedCustomLabels, "tokenizer-metrics-allowed-custom-labels", nil, "labels that clients may set in the header x-custom-labels")
+		f.Float64SliceVar(&a.BucketTimeToFirstToken, "bucket-time-to-first-token", nil, "bounds in seconds, with commas")
+		f.Float64SliceVar(&a.BucketInterTokenLatency, "bucket-inter-token-latency", nil, "bounds in seconds, with commas")
+		f.Float64SliceVar(&a.BucketE2ERequestLatency, "bucket-e2e-request-latency", nil, "bounds in seconds, with commas")
+		f.StringSliceVar(&a.PromptTokensBuckets, "prompt-tokens-buckets", nil, "default, tse,MIDDLE,BASE,COUNT or custom,A,B,...")
+		f.StringSliceVar(&a.GenerationTokensBuckets, "generation-tokens-buckets", nil, "as prompt-tokens-buckets")
 		f.BoolVar(&a.EnableTrace, "enable-trace", a.EnableTrace, "export spans")
 		f.StringVar(&a.OTLPTracesEndpoint, "otlp-traces-endpoint", a.OTLPTracesEndpoint, "where to; a whole URL for HTTP")
 		f.StringVar(&a.OTLPServiceName, "otlp-service-name", a.OTLPServiceName, "service.name of spans (env "+envService+")")
+		f.StringSliceVar(&a.TraceModules, "trace-modules", a.TraceModules, "what makes spans: "+strings.Join(args.TraceModules, ", "))
 	})
 }
 
@@ -182,12 +193,15 @@ func environment(a *args.Args) error {
 		}
 		a.TraceLevel = level
 	}
-	if v, ok := os.LookupEnv(envDeviceTimer); ok {
-		on, err := strconv.ParseBool(v)
-		if err != nil {
-			return fmt.Errorf("%s must be true or false (got %q)", envDeviceTimer, v)
+	for name, on := range map[string]*bool{envDeviceTimer: &a.DeviceTimer, envAsync: &a.TraceAsync} {
+		v, ok := os.LookupEnv(name)
+		if !ok {
+			continue
 		}
-		a.DeviceTimer = on
+		var err error
+		if *on, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%s must be true or false (got %q)", name, v)
+		}
 	}
 	if v := os.Getenv(envService); v != "" {
 		a.OTLPServiceName = v

@@ -5,6 +5,7 @@ package cli // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglang-sim/i
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -46,17 +47,44 @@ are interrupted, and then the latencies that they saw.`,
 }
 
 func (l *loading) run(ctx context.Context, out io.Writer) error {
-	for flag, u := range map[string]string{"target": l.target, "prefill": l.prefill} {
-		if parsed, err := url.Parse(u); u != "" && (err != nil || parsed.Host == "") {
-			return fmt.Errorf("%s must be a URL such as http://localhost:30000 (got %q)", flag, u)
-		}
+	err := errors.Join(checkURL("target", l.target), l.checkPrefill())
+	if err != nil {
+		return err
 	}
 	sources, err := load.Parse(l.spec)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	results, err := l.drive(ctx, sources)
+	if err != nil {
+		return err
+	}
+	r := results.Report()
+	if l.json {
+		return r.WriteJSON(out)
+	}
+	return r.WriteTable(out)
+}
+
+func (l *loading) checkPrefill() error {
+	if l.prefill == "" {
+		return nil
+	}
+	return checkURL("prefill", l.prefill)
+}
+
+func checkURL(flag, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("%s must be a URL such as http://localhost:30000 (got %q)", flag, text)
+	}
+	return nil
+}
+
+// drive runs the clients until they are done or ctx ends; then they hang up.
+func (l *loading) drive(ctx context.Context, sources []load.Source) (*load.Results, error) {
+	ctx, over := context.WithCancel(ctx)
+	defer over()
 	loop := clock.NewReal(1)
 	target := load.NewRemote(ctx, loop, l.target)
 	target.Model, target.APIKey, target.Prefill = l.model, l.key, strings.TrimRight(l.prefill, "/")
@@ -64,17 +92,20 @@ func (l *loading) run(ctx context.Context, out io.Writer) error {
 	if l.prefill != "" {
 		d.Rooms()
 	}
-	d.Over = cancel
+	d.Over = over
+	// The loop outlives ctx: it books how the last requests ended.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, func() {
+		stopped := make(chan struct{})
+		loop.Post(func() {
+			d.Stop()
+			close(stopped)
+		})
+		<-stopped
+		target.Wait()
+		loop.Post(stop)
+	})
 	loop.Post(d.Start)
-	err = loop.Run(ctx)
-	cancel()
-	target.Wait()
-	if err != nil {
-		return err
-	}
-	r := d.Results.Report()
-	if l.json {
-		return r.WriteJSON(out)
-	}
-	return r.WriteTable(out)
+	return d.Results, loop.Run(running)
 }
