@@ -5,7 +5,11 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +19,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+
+	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/doctor"
+	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/explain"
 )
 
 const testCaptures = "../../../../testdata/captures"
@@ -50,6 +57,16 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"every", []string{"up", "--every=0s"}, "every must be greater than 0"},
 		{"no sink", []string{"trace", "last", "--file=nowhere.jsonl"}, "nowhere.jsonl"},
 		{"number", []string{"traces", "-n=0"}, "n must be at least 1 (got 0)"},
+		{"doctor's engine", []string{"doctor", "--engine=host:30000"}, `engine must be a URL such as http://host:30000 (got "host:30000")`},
+		{"doctor's collector", []string{"doctor", "--collector=host"}, `collector must be a URL`},
+		{"doctor's want", []string{"doctor", "--want=x"}, `want must be of metrics, trace, ranks, device-timer, cache, speculation, priority, mfu (got "x")`},
+		{"doctor's watch", []string{"doctor", "--watch=-1s"}, "watch must not be negative"},
+		{"explain nothing", []string{"explain"}, "name a request, or a series with --series"},
+		{"explain both", []string{"explain", "last", "--series=x"}, "name a request, or a series with --series"},
+		{"explain a series", []string{"explain", "--series={"}, "series must be a name with labels"},
+		{"explain's engine", []string{"explain", "--series=x", "--engine=host:1"}, "engine must be a URL"},
+		{"no engine", []string{"explain", "--series=x", "--engine=http://localhost:1"}, "the engine's page (--engine)"},
+		{"explain no file", []string{"explain", "last", "--file=nowhere.jsonl"}, "nowhere.jsonl"},
 		{"no collector", []string{"summary", "--url=http://localhost:1/metrics"}, "is the collector running?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -73,6 +90,60 @@ func TestTrace(t *testing.T) {
 	out, _, err = execute(t, "traces", "--file", file, "--slowest")
 	require.NoError(t, err)
 	assert.Contains(t, out, "48ec6aced3982fd9")
+}
+
+func TestExplain(t *testing.T) {
+	kept := filepath.Join("..", "..", "..", "..", "internal", "pipeline", "testdata", "retraction-tp2.jsonl")
+	raw := filepath.Join(testCaptures, "traces", "traces-retraction-tp2.jsonl")
+
+	out, _, err := execute(t, "explain", "48ec", "--file", kept, "--raw", raw)
+	require.NoError(t, err)
+	assert.Contains(t, out, "request  48ec6aced3982fd90d3027db8cc8b432")
+	assert.NotContains(t, out, "✗")
+
+	out, _, err = execute(t, "explain", "48ec", "time_in_queue", "--file", kept, "--json")
+	require.NoError(t, err)
+	var list []explain.Explanation
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list, 1)
+	assert.True(t, *list[0].Agrees)
+
+	_, _, err = execute(t, "explain", "48ec", "no_such_thing", "--file", kept)
+	require.ErrorContains(t, err, `"no_such_thing"`)
+}
+
+// TestExplainSeries: the page and the collector are read; what moves is looked at again.
+func TestExplainSeries(t *testing.T) {
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("sglang:num_running_reqs{tp_rank=\"0\"} 5\nsglang:num_running_reqs{tp_rank=\"1\"} 5\n"))
+	}))
+	defer engine.Close()
+	scrapes := 0
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		scrapes++
+		_, _ = fmt.Fprintf(w, "sglang:num_running_reqs{instance=%q} %d\n", engine.Listener.Addr(), min(3+scrapes, 5))
+	}))
+	defer collector.Close()
+	out, _, err := execute(t, "explain", "--series=sglang:num_running_reqs", "--engine", engine.URL,
+		"--collector", collector.URL, "--wait=0s")
+	require.NoError(t, err)
+	assert.Equal(t, 2, scrapes)
+	assert.Contains(t, out, "result  5; the collector shows 5\n")
+}
+
+// TestDoctorFails: the exit code tells, and each line what to do.
+func TestDoctorFails(t *testing.T) {
+	out, errOut, err := execute(t, "doctor", "--engine=http://localhost:1", "--collector=http://localhost:1",
+		"--grpc=localhost:1", "--http=localhost:1", "--traces=", "--watch=0s", "--timeout=1s")
+	require.ErrorContains(t, err, "5 checks failed")
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, "fail     collector ")
+	out, _, err = execute(t, "doctor", "--engine=http://localhost:1", "--collector=http://localhost:1",
+		"--grpc=", "--http=", "--traces=", "--watch=0s", "--timeout=1s", "--json")
+	require.Error(t, err)
+	var r doctor.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	assert.Equal(t, 3, r.Count(doctor.Fail))
 }
 
 func TestReplay(t *testing.T) {

@@ -30,6 +30,6 @@ func New() *cobra.Command {
 		Short:        "The tool beside the SGLang distribution of the OpenTelemetry Collector",
 		SilenceUsage: true,
 	}
-	root.AddCommand(newUp(), newReplay(), newTrace(), newTraces(), newSummary(), newDoctor())
+	root.AddCommand(newUp(), newReplay(), newTrace(), newTraces(), newSummary(), newDoctor(), newExplain())
 	return root
 }

@@ -42,7 +42,7 @@ func printTrace(p request.Printer, s sink.Sink, id string, warn io.Writer) error
 	var index request.Index
 	skipped, err := s.Each(index.Add)
 	if err != nil {
-		return explain(err)
+		return advise(err)
 	}
 	report(warn, skipped)
 	found, err := index.Find(id)
@@ -74,7 +74,7 @@ func newTraces() *cobra.Command {
 			var index request.Index
 			skipped, err := sink.Sink{Path: file}.Each(index.Add)
 			if err != nil {
-				return explain(err)
+				return advise(err)
 			}
 			report(cmd.ErrOrStderr(), skipped)
 			list := index.Recent(n)
@@ -90,8 +90,8 @@ func newTraces() *cobra.Command {
 	return cmd
 }
 
-// explain adds what to do about a missing file.
-func explain(err error) error {
+// advise adds what to do about a missing file.
+func advise(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w (--file; config/quickstart.yaml writes it once `make run` is up)", err)
 	}

@@ -35,7 +35,9 @@ type Result struct {
 	Do   string `json:"do,omitempty"`
 }
 
-func ok(format string, args ...any) Result { return Result{Status: OK, Seen: fmt.Sprintf(format, args...)} }
+func ok(format string, args ...any) Result {
+	return Result{Status: OK, Seen: fmt.Sprintf(format, args...)}
+}
 
 func warn(seen, do string) Result { return Result{Status: Warn, Seen: seen, Do: do} }
 

@@ -37,3 +37,6 @@ func has(m *dto.Metric, labels []string) bool {
 	}
 	return true
 }
+
+// Families are the page's families by name.
+func (p Page) Families() map[string]*dto.MetricFamily { return p.families }
