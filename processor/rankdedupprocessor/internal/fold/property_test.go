@@ -68,6 +68,7 @@ type shape struct {
 	requests       int
 	chunks, tokens int
 	retract        bool
+	loseThreads    bool // thread spans too
 }
 
 func drawShape(t *rapid.T) shape {
@@ -145,7 +146,7 @@ func (m *model) copies(p *process, n int, s shape, root, first uint64, firstKey 
 	}
 	emit := func(c copyOf) {
 		c.span.Trace = trace
-		if c.span.Kind == sglang.KindSlice && lossy && rapid.IntRange(0, 99).Draw(m.t, "lost") < s.loss {
+		if (c.span.Kind == sglang.KindSlice || s.loseThreads) && lossy && rapid.IntRange(0, 99).Draw(m.t, "lost") < s.loss {
 			return
 		}
 		m.queue(p, c)
@@ -439,6 +440,32 @@ func TestConversation(t *testing.T) {
 		}
 		d.rest()
 		d.check(m)
+		d.forget()
+	})
+}
+
+// TestHurriedConversation: the next request begins while its predecessor is held
+// and ranks lose most of their slices. Which rank's copies belong together may
+// then not be told, but nothing is taken for a copy of the former request's.
+func TestHurriedConversation(t *testing.T) {
+	checkMany(t, 1000, func(t *rapid.T) {
+		s := drawShape(t)
+		s.loss, s.level = rapid.SampledFrom([]int{30, 60, 80}).Draw(t, "heavy"), 3
+		m, d := newModel(t, "", 0), newDriver(t)
+		front, schedulers := m.engine(s)
+		d.warm(m, s, front, schedulers)
+		trace := TraceID{Hi: 1, Lo: m.id()}
+		for n := s.dp; n < s.dp+s.requests; n++ {
+			m.request(n, s, trace, front, schedulers, true)
+			d.run(m.processes, true)
+			for range rapid.IntRange(0, 3).Draw(t, "pause") {
+				d.advance(time.Second)
+			}
+		}
+		for range 3 {
+			d.rest() // what is placed late waits anew
+		}
+		d.checkDelivered(m)
 		d.forget()
 	})
 }

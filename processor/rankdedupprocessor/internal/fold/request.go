@@ -17,8 +17,10 @@ import (
 type request struct {
 	id   uint64
 	item *Item // nil once it left
-	left int64 // when it left, unix ns
 	own  bool  // see Span.Own
+	left int64 // when it left, unix ns
+	// start and end are the span's, unix ns.
+	start, end int64
 }
 
 // takeThread decides a thread span.
@@ -115,8 +117,10 @@ func (t *trace) threadOf(sp *Span, o Origin) *thread {
 		}
 	}
 	if mine == nil && sibling == nil {
-		if open, free := t.openThreads(p.Group, p.Ranks.TP); open <= 1 && free != nil && (free.root == 0 || free.root == sp.Parent) {
-			mine = free
+		if open, free := t.openThreads(p.Group, p.Ranks.TP); open <= 1 && free != nil && !t.foreign(free, sp, p.Ranks.TP) {
+			if root := t.rootOf(free); root == 0 || root == sp.Parent {
+				mine = free
+			}
 		}
 	}
 	switch {
@@ -164,7 +168,7 @@ func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
 		return t.takeSingle(sp, o)
 	}
 	it := t.hold(sp, o, sglang.NoRank, inRoot)
-	r := &request{id: sp.ID, item: it, own: sp.Own}
+	r := &request{id: sp.ID, item: it, own: sp.Own, start: sp.Start, end: sp.End}
 	t.roots = append(t.roots, r)
 	t.bind(sp.ID, ref{root: r})
 	t.openRoots++

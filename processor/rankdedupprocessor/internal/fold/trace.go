@@ -350,7 +350,7 @@ func (t *trace) threadFor(sp *Span, p *identity.Proc) (l *thread, clash bool) {
 	switch {
 	case !first && t.behind(p.Group, rank):
 		return nil, false
-	case open <= 1 && free != nil && (!first || free.opened != sp.Stage):
+	case open <= 1 && free != nil && (!first || free.opened != sp.Stage) && !t.foreign(free, sp, rank):
 		return t.take(free, sp, p), false
 	case t.crowded(sp.Parent):
 		return nil, false
@@ -434,6 +434,12 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 	rank := p.Ranks.TP
 	open, _ := t.openThreads(p.Group, rank)
 	l := t.onlyOpen(p.Group)
+	if l != nil && t.foreign(l, sp, rank) {
+		if !p.Primary() {
+			return nil
+		}
+		l = nil
+	}
 	if open == 0 {
 		l = t.leftAt(p.Group, rank, sp.Start)
 	}
@@ -452,6 +458,36 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 	n := t.guessParent(l, sp, rank)
 	t.bindParent(n, rank, sp.Parent)
 	return n
+}
+
+// foreign tells whether the slice is surely not of the thread's request, which was
+// not under way when the slice began.
+func (t *trace) foreign(l *thread, sp *Span, rank int32) bool {
+	start, end := sp.Start-l.offset(rank), l.spread.last
+	if r := t.requestOf(l); r != nil {
+		if start < r.start-nearStart {
+			return true
+		}
+		end = max(end, r.end)
+	}
+	return end != 0 && start > end+nearStart
+}
+
+// requestOf returns the root of the thread's request, the only open one where the
+// thread does not tell; nil if it has not come.
+func (t *trace) requestOf(l *thread) *request {
+	if id := t.rootOf(l); id != 0 {
+		return t.ids[id].root
+	}
+	if t.openRoots != 1 {
+		return nil
+	}
+	for _, r := range t.roots {
+		if r.item != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // bindParent notes the id by which a rank's leaves name the node.
