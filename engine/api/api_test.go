@@ -401,3 +401,54 @@ func TestStreamsInTime(t *testing.T) {
 	// 99 steps of this model take more than 300 ms, and here twice as long.
 	assert.Greater(t, time.Since(first), 200*time.Millisecond)
 }
+
+// What would overflow, or be taken for what stood before, is refused.
+func TestHostileBodies(t *testing.T) {
+	s := serve(t, func(*args.Args) {})
+	for path, bodies := range map[string][]string{
+		"/v1/completions": {
+			`{"prompt":"x","max_tokens":9223372036854775807,"ignore_eos":true}`,
+			`{"prompt":null}`, `{"prompt":["x",null]}`, `{"prompt":[]}`, `{"prompt":[[]]}`, `{"prompt":{}}`,
+			`{"prompt":"x","n":9223372036854775807}`, `{"prompt":"x","n":-1}`,
+		},
+		"/v1/chat/completions": {`{` + hello + `,"max_tokens":9223372036854775807}`, `{"messages":[{}]}`, `[]`, `null`},
+		"/generate":            {`{"text":null,"input_ids":null}`, `{"input_ids":[[1],null]}`, `{"text":"x","sampling_params":{"max_new_tokens":9223372036854775807}}`},
+		"/v1/embeddings":       {`{"input":null}`, `{"input":["x",null]}`},
+	} {
+		for _, body := range bodies {
+			status, answer := s.do(t, "POST", path, body)
+			assert.Equal(t, http.StatusBadRequest, status, "%s %s: %s", path, body, answer)
+		}
+	}
+	assert.True(t, s.idle(t))
+}
+
+// An abort while the prompt of n samples waits answers with the end of all.
+func TestAbortOfSamples(t *testing.T) {
+	s := serve(t, func(a *args.Args) { a.TimeScale, a.MaxRunningRequests = 1, 1 })
+	answers := make(chan string, 2)
+	for _, body := range []string{
+		`{"rid":"first","text":"Hello","sampling_params":{"max_new_tokens":50000,"ignore_eos":true}}`,
+		`{"rid":"samples","text":"Hello","sampling_params":{"max_new_tokens":5,"n":2}}`,
+	} {
+		go func() {
+			resp, err := s.Post(s.url+"/generate", "application/json", strings.NewReader(body))
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			defer resp.Body.Close()
+			b, _ := io.ReadAll(resp.Body)
+			answers <- string(b)
+		}()
+		require.Eventually(t, func() bool { return !s.idle(t) }, 10*time.Second, 5*time.Millisecond)
+	}
+	require.Eventually(t, func() bool {
+		_, loads := s.do(t, "GET", "/v1/loads", "")
+		return strings.Contains(loads, `"num_running_reqs":1,"num_waiting_reqs":1`)
+	}, 10*time.Second, 5*time.Millisecond)
+	s.do(t, "POST", "/abort_request", `{"rid":"samples"}`)
+	assert.Equal(t, 2, strings.Count(<-answers, `"type":"abort"`))
+	s.do(t, "POST", "/abort_request", `{"abort_all":true}`)
+	assert.Equal(t, 1, strings.Count(<-answers, `"type":"abort"`))
+}

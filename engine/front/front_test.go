@@ -4,6 +4,7 @@
 package front
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -200,6 +201,24 @@ func TestSamples(t *testing.T) {
 	assert.Equal(t, 2, b.book.finished)
 }
 
+// Where the prompt of n samples is aborted, each of them ends.
+func TestSamplesAborted(t *testing.T) {
+	b := newBench(func(*args.Args) {})
+	r := ledger.NewRequest("parent", ledger.KindChat)
+	r.Prompt, r.OutputLen, r.MaxTokens, r.N = []int32{1}, 3, 3, 3
+	var ended []int
+	cancel, err := b.Submit(r, func(o Output) {
+		if o.Done {
+			ended = append(ended, o.Index)
+		}
+	})
+	require.NoError(t, err)
+	b.loop.At(5*time.Millisecond, cancel)
+	b.loop.RunUntil(time.Second)
+	assert.Equal(t, []int{0, 1, 2}, ended)
+	assert.Zero(t, b.Live())
+}
+
 func TestDuplicateID(t *testing.T) {
 	b := newBench(func(*args.Args) {})
 	r, _ := b.ask(t, 3, true)
@@ -251,6 +270,8 @@ func TestCheck(t *testing.T) {
 	assert.ErrorContains(t, Check(&a, r), "The input (100 tokens) is longer")
 	r.Prompt, r.MaxTokens = make([]int32, 50), 51
 	assert.ErrorContains(t, Check(&a, r), "You requested a total of 101 tokens")
+	r.MaxTokens = math.MaxInt
+	assert.ErrorContains(t, Check(&a, r), "maximum context length of 100 tokens")
 	r.MaxTokens = 50
 	assert.NoError(t, Check(&a, r))
 }

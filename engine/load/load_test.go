@@ -158,6 +158,30 @@ func TestOver(t *testing.T) {
 	assert.Zero(t, d.Live())
 }
 
+// A source that is to start later is not over before.
+func TestOverAfterALateStart(t *testing.T) {
+	loop := clock.NewVirtual(time.Unix(0, 0))
+	sources, err := Parse("chat:count=1,turns=1,rate=100;rag:count=2,start=1h")
+	require.NoError(t, err)
+	e := &echo{loop: loop}
+	d := New(loop, e, sources, 1)
+	over := time.Duration(0)
+	d.Over = func() { over = loop.Now() }
+	d.Start()
+	loop.RunUntil(2 * time.Hour)
+	assert.Len(t, e.calls, 3)
+	assert.Greater(t, over, time.Hour)
+}
+
+// Between tokens of several samples there is no interval.
+func TestSamplesHaveNoIntervals(t *testing.T) {
+	_, d := drive(t, "chat:rate=5,turns=1,n=4,abort=0,stream=1", 20*time.Second)
+	r := d.Results.Report()
+	assert.Positive(t, r.TTFT.Count)
+	assert.Zero(t, r.ITL.Count)
+	assert.Zero(t, r.TPOT.Count)
+}
+
 func TestSameSeedSameCalls(t *testing.T) {
 	a, _ := drive(t, "mixed:rate=10", 30*time.Second)
 	b, _ := drive(t, "mixed:rate=10", 30*time.Second)
