@@ -36,8 +36,9 @@ type Options struct {
 	Overlay string
 	// Env is added to the environment: KEY=value.
 	Env []string
-	// TLS, if set, is how to ask for health.
-	TLS *tls.Config
+	// TLS, if set, is how to ask for health, Token the bearer token to show.
+	TLS   *tls.Config
+	Token string
 }
 
 // Collector is one that runs, or ran.
@@ -142,7 +143,12 @@ func (c *Collector) HealthURL() string {
 func (c *Collector) Healthy() bool {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: c.options.TLS}}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get(c.HealthURL())
+	req, err := http.NewRequest(http.MethodGet, c.HealthURL(), http.NoBody)
+	require.NoError(c.t, err)
+	if c.options.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return false
 	}
