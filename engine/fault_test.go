@@ -168,11 +168,16 @@ func (s *story) eachSpan(do func(p trace.Process, span ptrace.Span)) {
 }
 
 func TestSlowRank(t *testing.T) {
-	s := tell(t, "slow-rank:rank=3,factor=2,delay=5ms", func(*args.Args) {})
+	s := tell(t, "slow-rank:rank=3,factor=2,delay=5ms,page=1.3", func(a *args.Args) { a.EnableMetricsForAllSchedulers = true })
 	before, after := s.mean(tpot)
 	assert.Greater(t, after, 1.4*before, "all wait for the slow rank")
 	assert.Greater(t, s.lag(3), 4*time.Millisecond, "its spans end last")
 	assert.Less(t, s.lag(2), time.Millisecond)
+	stage := sglang.AttrStage + "=" + sglang.StagePrefillForward.String()
+	both, slower := s.during(sglang.FamilyPerStageReqLatencySeconds, sglang.LabelTPRank+"=3", stage)
+	other, others := s.during(sglang.FamilyPerStageReqLatencySeconds, sglang.LabelTPRank+"=0", stage)
+	assert.InEpsilon(t, other, both, 0.02)
+	assert.InEpsilon(t, 1.3*others, slower, 0.02, "what it measures takes longer")
 }
 
 // lag is how much later a rank's prefills end than those of rank 0, on average,
@@ -228,20 +233,60 @@ func TestKVPressure(t *testing.T) {
 	assert.Greater(t, s.faulty.sum(sglang.FamilyNumQueueReqs), s.healthy.sum(sglang.FamilyNumQueueReqs)+10)
 }
 
+// As many tokens are found in the cache as before, but farther down, and first tokens
+// come later.
 func TestCacheDrift(t *testing.T) {
-	s := tell(t, "cache-drift:share=0.9", func(a *args.Args) {
+	s := tell(t, "cache-drift:share=0.9,host=0.9", func(a *args.Args) {
 		a.EnableHierarchicalCache, a.HiCacheStorageBackend, a.MaxTotalTokens, a.HiCacheRatio = true, "file", 60_000, 2
 		a.Load = "chat:rate=4,abort=0,prefix=600"
 	})
-	share := func(l, since looks) float64 {
-		of := func(source string) float64 {
-			return l.sum(sglang.FamilyCachedTokensTotal, "cache_source="+source) - since.sum(sglang.FamilyCachedTokensTotal, "cache_source="+source)
+	share := func(l, since looks, source string) float64 {
+		grew := func(labels ...string) float64 {
+			return l.sum(sglang.FamilyCachedTokensTotal, labels...) - since.sum(sglang.FamilyCachedTokensTotal, labels...)
 		}
-		below := of("host") + of("storage")
-		return below / (below + of("device"))
+		return grew(sglang.LabelCacheSource+"="+source) / grew()
 	}
-	before, after := share(s.healthy, s.start), share(s.faulty, s.healthy)
-	assert.Greater(t, after, before+0.1, "hits from host and storage")
+	for source, more := range map[string]float64{"device": -0.1, "storage": 0.03} {
+		before, after := share(s.healthy, s.start, source), share(s.faulty, s.healthy, source)
+		t.Logf("%s %.3f %.3f", source, before, after)
+		if more < 0 {
+			assert.Less(t, after, before+more, source)
+			continue
+		}
+		assert.Greater(t, after, before+more, source)
+	}
+	before, after := s.mean(ttft)
+	t.Logf("ttft %v %v", before, after)
+	assert.Greater(t, after, 1.2*before)
+}
+
+// Few experts get most tokens: all wait for the GPU that has them.
+func TestExpertImbalance(t *testing.T) {
+	s := tell(t, "expert-imbalance:skew=1.5", func(a *args.Args) {
+		a.ModelProfile, a.EnableEPLB, a.DPSize, a.EnableDPAttention = "qwen3-30b-a3b-h100", true, 2, true
+	})
+	balance := func(l, since looks) float64 {
+		sum, n := l.summary(sglang.FamilyEPLBBalancedness)
+		before, m := since.summary(sglang.FamilyEPLBBalancedness)
+		return (sum - before) / (n - m)
+	}
+	assert.Less(t, balance(s.faulty, s.healthy), 0.8*balance(s.healthy, s.start))
+	before, after := s.mean(tpot)
+	assert.Greater(t, after, 1.1*before)
+}
+
+// summary is the sum and the count of a summary's series.
+func (l looks) summary(name sglang.FamilyName) (sum, n float64) {
+	for _, f := range l {
+		if f.GetName() != string(name) {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			sum += m.GetSummary().GetSampleSum()
+			n += float64(m.GetSummary().GetSampleCount())
+		}
+	}
+	return sum, n
 }
 
 func TestDPSkewByRouting(t *testing.T) {
@@ -452,7 +497,7 @@ func spin(ctx context.Context, loop *clock.Loop, done <-chan struct{}) {
 // Every fault has a test of its name here, or one of the page.
 func TestEveryFaultIsTold(t *testing.T) {
 	told := []string{
-		"slow-rank", "exporter-overload", "kv-pressure", "cache-drift", "dp-skew-routing", "dp-skew-length", "worse-drafts",
+		"slow-rank", "exporter-overload", "kv-pressure", "cache-drift", "dp-skew-routing", "dp-skew-length", "expert-imbalance", "worse-drafts",
 		"scheduler-stall", "frontend-flood", "slow-transfer", "no-scheduler-spans", "dead-rank", "stuck", "restart", "clock-skew",
 		"page-500", "page-307", "page-empty", "page-slow",
 	}
@@ -462,10 +507,11 @@ func TestEveryFaultIsTold(t *testing.T) {
 func TestFaultErrors(t *testing.T) {
 	tests := map[string]string{
 		"slow":                   `fault must be one of slow-rank`,
-		"slow-rank:speed=2":      `fault slow-rank has no argument "speed"; it has after, delay, factor, for, rank`,
+		"slow-rank:speed=2":      `fault slow-rank has no argument "speed"; it has after, delay, factor, for, page, rank`,
 		"slow-rank:rank=9":       `fault slow-rank: rank must be a whole number from 0 to 1 (got "9")`,
 		"slow-rank:after=x":      `fault slow-rank: after must be a duration such as 30s (got "x")`,
 		"dp-skew-routing":        `fault dp-skew-routing: the engine must have dp-size above 1`,
+		"expert-imbalance":       `fault expert-imbalance: the engine must have a MoE model-profile, and enable-eplb`,
 		"worse-drafts":           `fault worse-drafts: the engine must have a speculative-algorithm`,
 		"cache-drift":            `fault cache-drift: the engine must have enable-hierarchical-cache`,
 		"slow-transfer":          `fault slow-transfer: the engine must have disaggregation-mode prefill`,

@@ -43,16 +43,63 @@ func TestAdaptersAndExperts(t *testing.T) {
 	}
 	even := play(func(a *args.Args) { a.EnableEPLB = true })
 	balance := func(page looks) float64 {
-		sum, n := 0.0, uint64(0)
-		for _, f := range page {
-			if f.GetName() == string(sglang.FamilyEPLBBalancedness) {
-				for _, m := range f.GetMetric() {
-					sum += m.GetSummary().GetSampleSum()
-					n += m.GetSummary().GetSampleCount()
-				}
-			}
-		}
-		return sum / float64(n)
+		sum, n := page.summary(sglang.FamilyEPLBBalancedness)
+		return sum / n
 	}
 	assert.Greater(t, balance(even), balance(on), "placed by their use")
+}
+
+// models with other pools than that of full attention, in memory so small that it is
+// used up.
+var models = map[string]func(a *args.Args){
+	"gpt-oss-20b-h100": func(a *args.Args) { a.MaxTotalTokens, a.SWAFullTokensRatio = 15_000, 0.2 },
+	"qwen3-next-80b-a3b-h100": func(a *args.Args) {
+		a.MaxTotalTokens, a.MaxMambaCacheSize = 40_000, 24
+	},
+}
+
+// The books of every pool balance under load, and the page shows them: what stops the
+// engine first is its usage.
+func TestPoolsUnderLoad(t *testing.T) {
+	for name, change := range models {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(a *args.Args) {
+				a.ModelProfile, a.TraceLevel = name, 1
+				a.EnableHierarchicalCache, a.HiCacheStorageBackend = true, "file"
+				a.Load = "chat:rate=30,abort=0.1,count=400,prefix=200"
+				change(a)
+			})
+			var most, beyond float64
+			r.watch(func(l looks) {
+				most = max(most, l.sum(sglang.FamilyTokenUsage))
+				beyond = max(beyond, l.sum(sglang.FamilyTokenUsage)-l.sum(sglang.FamilyFullTokenUsage))
+			})
+			r.run(t, 20*time.Minute)
+			rep := r.Clients.Results.Report()
+			assert.Zero(t, rep.Failed, rep.FirstError)
+			assert.Len(t, r.records, 400)
+			l := looks(r.Page.Store().Gather())
+			_, swa, mamba := r.Memories[0].Books()
+			assert.EqualValues(t, swa.Capacity, l.sum(sglang.FamilyMaxTotalNumTokensSWA, "tp_rank=0"))
+			assert.EqualValues(t, swa.Capacity, l.sum(sglang.FamilySWAAvailableTokens)+l.sum(sglang.FamilySWAEvictableTokens)+l.sum(sglang.FamilySWAUsedTokens))
+			assert.EqualValues(t, mamba.Capacity, l.sum(sglang.FamilyMambaAvailableTokens)+l.sum(sglang.FamilyMambaEvictableTokens)+l.sum(sglang.FamilyMambaUsedTokens))
+			assert.Equal(t, mamba.Capacity > 0, l.sum(sglang.FamilyHiCacheHostMambaTotalStates) > 0)
+			assert.Equal(t, mamba.Capacity > 0, l.sum(sglang.FamilyHiCacheHostMambaUsedStates) > 0)
+			assert.Equal(t, swa.Capacity > 0, l.sum(sglang.FamilySWAEvictableTokens) > 0)
+			assert.Positive(t, l.sum(sglang.FamilyCachedTokensTotal, sglang.LabelCacheSource+"=host"))
+			t.Logf("usage up to %v, beyond the full pool's up to %v", most, beyond)
+			assert.Greater(t, most, 0.7)
+			assert.Greater(t, beyond, 0.1, "another pool is short")
+		})
+	}
+}
+
+// watch looks at the page each half second.
+func (r *rig) watch(do func(looks)) {
+	var look func()
+	look = func() {
+		do(r.Page.Store().Gather())
+		r.loop.After(time.Second/2, look)
+	}
+	look()
 }

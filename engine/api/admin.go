@@ -6,6 +6,7 @@ package api // import "github.com/otelcol-sglang/otelcol-sglang/engine/api"
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -116,7 +117,9 @@ func (s *Service) settings() map[string]any {
 		"enable_dp_attention": a.EnableDPAttention, "load_balance_method": a.LoadBalanceMethod,
 		"disaggregation_mode": a.DisaggregationMode, "disaggregation_bootstrap_port": a.DisaggregationBootstrapPort,
 		"max_running_requests": a.MaxRunningRequests, "max_queued_requests": orNil(a.MaxQueuedRequests),
-		"mem_fraction_static": a.MemFractionStatic, "page_size": a.PageSize,
+		"mem_fraction_static": a.MemFractionStatic, "page_size": a.PageSize, "max_total_tokens": orNil(a.MaxTotalTokens),
+		"swa_full_tokens_ratio": a.SWAFullTokensRatio, "mamba_full_memory_ratio": a.MambaFullMemoryRatio,
+		"max_mamba_cache_size": orNil(a.MaxMambaCacheSize),
 		"chunked_prefill_size": a.ChunkedPrefillSize, "max_prefill_tokens": a.MaxPrefillTokens,
 		"schedule_policy": a.SchedulePolicy, "schedule_conservativeness": a.ScheduleConservativeness,
 		"enable_priority_scheduling": a.EnablePriorityScheduling, "disable_radix_cache": a.DisableRadixCache,
@@ -128,6 +131,9 @@ func (s *Service) settings() map[string]any {
 		"hicache_storage_backend": orNil(a.HiCacheStorageBackend), "max_loras_per_batch": a.MaxLoRAsPerBatch,
 		"enable_metrics": a.EnableMetrics, "enable_metrics_for_all_schedulers": a.EnableMetricsForAllSchedulers,
 		"extra_metric_labels": a.ExtraMetricLabels, "enable_trace": a.EnableTrace,
+		"enable_mfu_metrics": a.EnableMFUMetrics, "enable_expert_distribution_metrics": a.EnableExpertDistributionMetrics,
+		"enable_eplb": a.EnableEPLB, "enable_lora": a.EnableLoRA, "enable_streaming_session": a.EnableStreamingSession,
+		"trace_modules": strings.Join(a.TraceModules, ","), "tokenizer_worker_num": a.TokenizerWorkerNum,
 		"otlp_traces_endpoint": a.OTLPTracesEndpoint, "random_seed": a.Seed,
 		"launch_command": s.LaunchCommand, "status": "ready", "max_req_input_len": a.ContextLength - 6,
 		"kv_events": nil, "startup_time": s.started.Unix(), "internal_states": []any{},
