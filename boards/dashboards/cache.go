@@ -38,9 +38,9 @@ func hits() Row {
 			},
 		},
 		{
-			Title: "Cached tokens by source", Show: Share, Unit: Percent, W: 8, H: 8, Needs: []Need{Metrics},
+			Title: "Cached tokens by source", Show: Stack, Unit: Percent, W: 8, H: 8, Needs: []Need{Metrics}, Max: 1,
 			Says:    "Of the cached tokens of finished requests, those from each tier. total: engines that don't split them. Moves from device to host or storage: the cache drifts away from the GPU.",
-			Queries: one(rate("sglang:cached_tokens_total", "@page", graph, "cache_source"), "{{cache_source}}"),
+			Queries: one(parts("sglang:cached_tokens_total", "@page", "cache_source"), "{{cache_source}}"),
 		},
 		{
 			Title: "Prompt tokens from a cache", Unit: Percent, W: 8, H: 8, Needs: []Need{Metrics}, Max: 1,

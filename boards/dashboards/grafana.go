@@ -92,7 +92,7 @@ func choice(name, label, query string) cog.Builder[dashboard.VariableModel] {
 }
 
 // Restarts is the query of the marks on all graphs.
-const Restarts = `sum by (engine) (increase(otelcol_receiver_sglang_engine_restarts[$__rate_interval])) > 0`
+const Restarts = `sum by (engine) (increase(otelcol_receiver_sglang_engine_restarts[2m])) > 0`
 
 func restarts() cog.Builder[dashboard.AnnotationQuery] {
 	return dashboard.NewAnnotationQueryBuilder().Name("Engine restarts").Datasource(source()).
@@ -159,8 +159,6 @@ func (p *Panel) graph() cog.Builder[dashboard.Panel] {
 	switch p.Show {
 	case Stack:
 		b.FillOpacity(70).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
-	case Share:
-		b.FillOpacity(70).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModePercent).Group("A"))
 	default:
 		b.FillOpacity(5)
 	}
@@ -204,6 +202,9 @@ func words(all []Word) *dashboard.ValueMap {
 
 func steps(limits []Limit) []dashboard.Threshold {
 	out := []dashboard.Threshold{{Color: "green"}}
+	if len(limits) == 0 {
+		out[0].Color = "text"
+	}
 	for _, l := range limits {
 		out = append(out, dashboard.Threshold{Value: &l.From, Color: l.Color})
 	}
@@ -228,15 +229,18 @@ func (p *Panel) table() cog.Builder[dashboard.Panel] {
 	b := table.NewPanelBuilder().Title(p.Title).Description(p.description()).Datasource(source()).
 		Height(p.H).Span(p.W).NoValue(p.noValue()).Targets(p.targets()).Filterable(true).
 		WithTransformation(dashboard.DataTransformerConfig{Id: "merge", Options: map[string]any{}})
-	renamed := map[string]string{}
+	renamed, order := map[string]string{}, map[string]int{}
+	for i, l := range LabelNames {
+		renamed[l.Label], order[l.Label] = l.Title, i
+	}
 	for i, q := range p.Queries {
-		renamed[p.column(i)] = q.Legend
+		renamed[p.column(i)], order[p.column(i)] = q.Legend, len(LabelNames)+i
 		b.OverrideByName(q.Legend, columnConfig(&q))
 	}
 	b.WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
-		"excludeByName": map[string]bool{"Time": true, "job": true}, "renameByName": renamed,
+		"excludeByName": map[string]bool{"Time": true, "job": true}, "renameByName": renamed, "indexByName": order,
 	}})
-	b.OverrideByName("instance", []dashboard.DynamicConfigValue{{Id: "links", Value: []map[string]any{{
+	b.OverrideByName("engine", []dashboard.DynamicConfigValue{{Id: "links", Value: []map[string]any{{
 		"title": "Latency budget of this engine",
 		"url":   "/d/sglang-latency?${datasource:queryparam}&var-instance=${__value.raw}&${__url_time_range}",
 	}}}})

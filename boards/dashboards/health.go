@@ -25,11 +25,8 @@ func trust() Row {
 			"max (otelcol_receiver_sglang_scrape_age{@scraped})", Seconds, []Limit{{30, yellow}, {120, red}}),
 		stat("Engines by spans and page", "Engines of which both arrive. Fewer than there are: see the table below.",
 			`count (otelcol_processor_genai_engines{@own,state="both"} > 0)`, Count, nil),
-		stat("Copies folded", "Spans that came in for each one that went on, over the last 5 minutes: close to the number of TP ranks at trace level 1 and 2; at 3 more, since decode steps are folded too.",
-			`sum (rate(otelcol_processor_rankdedup_spans_in{@own}[5m]))
-/
-(sum (rate(otelcol_processor_rankdedup_spans_in{@own}[5m])) - sum (rate(otelcol_processor_rankdedup_spans_folded{@own}[5m]))
-  - (sum (rate(otelcol_processor_genai_folded_steps{@own}[5m])) or vector(0)) > 0)`, Times, nil),
+		stat("Copies folded", "Spans that came in for each one that is kept, over the last 5 minutes: near the number of TP ranks of a DP group, if the schedulers' spans are most of all. 1 with several ranks: they are not recognised.",
+			ratio(rate("otelcol_processor_rankdedup_spans_in", "@own", recent), "("+rate("otelcol_processor_rankdedup_spans_in", "@own", recent)+"\n- "+rate("otelcol_processor_rankdedup_spans_folded", "@own", recent)+")"), Times, nil),
 		stat("Oldest open request", "Age of the request that is known for longest without its root. Older than any request can be: its root is lost, or it hangs.",
 			"max (otelcol_processor_genai_oldest_open_request_age{@own})", Seconds, nil),
 		{
@@ -123,9 +120,9 @@ func judged() Row {
 // beyond is the part of a histogram's values in its last bucket, which has no upper
 // bound: a quantile in there is not known.
 func beyond(metric, filter string) string {
-	return "1 - " + ratio(
+	return "clamp_min(1 - " + ratio(
 		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_bucket{`+filter+`,le!="+Inf"}[$__rate_interval])))`,
-		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_count{`+filter+`}[$__rate_interval])))`)
+		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_count{`+filter+`}[$__rate_interval])))`) + ", 0)"
 }
 
 func bounds() Row {
@@ -182,7 +179,7 @@ func cost() Row {
 			},
 		},
 		{
-			Title: "Bytes per request to the backend", Unit: Bytes, W: 6, H: 8, Needs: []Need{OwnMetrics, Traces, Detailed, PageQueue},
+			Title: "Bytes per request to the backend", Unit: Bytes, W: 6, H: 8, Needs: []Need{OwnMetrics, Traces, Detailed, SendQueue},
 			Says:  "Bytes of the batches that each exporter sent over the requests, before compression.",
 			Empty: "the collector counts no bytes: its own metrics are not detailed, or no exporter has a queue",
 			Queries: one(`sum by (exporter) (rate(otelcol_exporter_queue_batch_send_size_bytes_sum{@own}[$__rate_interval]))
@@ -200,7 +197,7 @@ func cost() Row {
 		},
 		{
 			Title: "The collector's CPU", Unit: Cores, W: 6, H: 7, Needs: []Need{OwnMetrics},
-			Says:    "By collector.",
+			Says:    "Seconds of CPU time each second, by collector.",
 			Empty:   "the collector's own metrics are not scraped",
 			Queries: one(rate("otelcol_process_cpu_seconds", "@own", graph, "instance"), "{{instance}}"),
 		},
@@ -215,7 +212,7 @@ func cost() Row {
 			},
 		},
 		{
-			Title: "Sending queues", Unit: Percent, W: 6, H: 7, Needs: []Need{OwnMetrics, PageQueue}, Max: 1,
+			Title: "Sending queues", Unit: Percent, W: 6, H: 7, Needs: []Need{OwnMetrics, SendQueue}, Max: 1,
 			Says:    "How full each exporter's queue is. Full: the backend is too slow or gone, and the collector refuses.",
 			Empty:   "no exporter has a queue",
 			Queries: one("max by (instance, exporter) (otelcol_exporter_queue_size{@own} / otelcol_exporter_queue_capacity{@own})", "{{instance}} {{exporter}}"),

@@ -29,9 +29,9 @@ func budget() Row {
 			Queries: one(perRequest("", graph), "{{stage}}"),
 		},
 		{
-			Title: "End-to-end budget, parts", Show: Share, Unit: Percent, W: 8, H: 9, Needs: []Need{Traces, DispatchLvl},
+			Title: "End-to-end budget, parts", Show: Stack, Unit: Percent, W: 8, H: 9, Max: 1, Needs: []Need{Traces, DispatchLvl},
 			Says:    "The same as parts of the whole.",
-			Queries: one(rate(stages+"_sum", "@requests", graph, "stage"), "{{stage}}"),
+			Queries: one(parts(stages+"_sum", "@requests", "stage"), "{{stage}}"),
 		},
 	}}
 }
@@ -99,9 +99,9 @@ func decodeBudget(title string) Row {
 			Queries: one(`max by (category) (sum by (instance, dp_rank, tp_rank, pp_rank, category) (rate(sglang:scheduler_stage_seconds_total{@page}[$__rate_interval])))`, "{{category}}"),
 		},
 		{
-			Title: "GPU busy", Unit: Percent100, W: 6, H: 8, Needs: []Need{Metrics, DeviceTimer}, Max: 100,
-			Says:    "GPU time of forward passes over wall time, of the busiest DP rank. Low while requests run: the scheduler or a slow rank holds it up. No value while the engine is idle.",
-			Queries: one("max by (instance) (sglang:fwd_occupancy{@page})", "{{instance}}"),
+			Title: "GPU busy", Unit: Percent, W: 6, H: 8, Needs: []Need{Metrics, DeviceTimer}, Max: 1,
+			Says:    "GPU time of forward passes over wall time, of the busiest DP rank. Low while requests run: the scheduler or a slow rank holds it up.",
+			Queries: one(`max by (instance) (sum by (instance, dp_rank, pp_rank) (rate(sglang:forward_execution_seconds_total{@page}[$__rate_interval])))`, "{{instance}}"),
 		},
 	}}
 }

@@ -39,7 +39,8 @@ type Panel struct {
 	// W and H are its size in the grid.
 	W, H    uint32
 	Queries []Query
-	// Limits colour a value from there on, rising; below the first it is green.
+	// Limits colour a value from there on, rising; below the first it is green, without
+	// any it has no colour.
 	Limits []Limit
 	// Words stand for values.
 	Words []Word
@@ -87,8 +88,6 @@ const (
 	Lines Show = iota
 	// Stack is areas on top of each other, over time.
 	Stack
-	// Share is the same, as parts of a whole.
-	Share
 	// Stat is the latest value, big, with its course behind it.
 	Stat
 	// Heat is a histogram over time.
@@ -110,7 +109,7 @@ const (
 	Count      Unit = "short"
 	PerSecond  Unit = "reqps"
 	TokensRate Unit = "suffix: tok/s"
-	Tokens     Unit = "suffix: tok"
+	Tokens     Unit = "short"
 	Bytes      Unit = "bytes"
 	GiBRate    Unit = "suffix: GiB/s"
 	MiB        Unit = "mbytes"
@@ -121,7 +120,7 @@ const (
 // Need is something that must be switched on, as a user would type it.
 type Need string
 
-// What panels need. A panel that has no need would always have data.
+// What panels need.
 const (
 	Metrics     Need = "`--enable-metrics` at the engine"
 	AllRanks    Need = "`--enable-metrics-for-all-schedulers` at the engine, to tell all ranks apart"
@@ -137,11 +136,11 @@ const (
 	Speculative Need = "`--speculative-algorithm` at the engine"
 	Pair        Need = "`--disaggregation-mode prefill` and `decode`"
 	PrefillSide Need = "`--disaggregation-mode prefill`"
-	Balancer    Need = "`--enable-eplb` and the export of expert balancedness"
+	Balancer    Need = "`--enable-expert-distribution-metrics` of a MoE model"
 	EngineInfo  Need = "a reachable `/server_info`, and one `service.instance.id` for spans and page"
 	OwnMetrics  Need = "the collector's own metrics (`service::telemetry::metrics`) scraped"
 	Detailed    Need = "`service::telemetry::metrics::level: detailed` in the collector"
-	PageQueue   Need = "an exporter with a sending queue"
+	SendQueue   Need = "an exporter with a sending queue"
 )
 
 // description is a panel's text, with its needs.
@@ -184,6 +183,12 @@ func (b *Board) Panels() (out []*Panel) {
 		}
 	}
 	return out
+}
+
+// LabelNames are the labels that tables show, in that order, and what they call them.
+var LabelNames = []struct{ Label, Title string }{
+	{"engine", "engine id"}, {"page", "page"}, {"instance", "engine"}, {"state", "state"}, {"stage", "stage"},
+	{"dp_rank", "DP"}, {"pp_rank", "PP"}, {"tp_rank", "TP"}, {"sglang_ranks_slowest", "TP rank"},
 }
 
 // All boards, in the order in which one reads them.

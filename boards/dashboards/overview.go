@@ -13,8 +13,7 @@ const (
 // seconds: what is slow depends on the model and the prompt.
 var (
 	worse      = []Limit{{1.5, yellow}, {3, red}}
-	waitLimits = []Limit{{0.25, yellow}, {0.6, red}}
-	errLimits  = []Limit{{0.001, yellow}, {0.05, red}}
+	errLimits  = []Limit{{0.02, yellow}, {0.1, red}}
 	fullLimits = []Limit{{0.85, yellow}, {0.95, red}}
 	anyLimits  = []Limit{{1, red}}
 )
@@ -62,13 +61,13 @@ func verdict() Row {
 			Queries: now(againstUsual(tpot), "× usual"),
 		},
 		{
-			Title: "Queue or compute: waiting share", Show: Stat, Unit: Percent, W: 4, H: 4, Needs: []Need{Traces}, Limits: waitLimits, Max: 1,
-			Says:    "Part of the time up to the first token in which requests only wait (queue, bootstrap, KV transfer, decode_wait); the rest is computing and the front end. Above 60 % more requests come than are served, or memory is short: row Capacity. Below 25 % the work itself is slow: row Since when, or long prompts.",
+			Title: "Queue or compute: waiting share", Show: Stat, Unit: Percent, W: 4, H: 4, Needs: []Need{Traces},
+			Says:    "Part of the time up to the first token in which requests only wait (queue, bootstrap, decode_wait); the rest is computing, moving KV and the front end. Most of it waiting: more requests come than are served, or memory is short, see Capacity. Little: the work itself is slow, see what a first token waits for.",
 			Queries: one(waitShare(recent), "waiting"),
 		},
 		{
 			Title: "Failed requests", Show: Stat, Unit: Percent, W: 4, H: 4, Needs: []Need{Traces}, Limits: errLimits,
-			Says:    "Requests of the last 5 minutes that ended with an error or an abort, of all.",
+			Says:    "Requests of the last 5 minutes that ended with an error or an abort, of all. Some clients always hang up: compare with the row Outcome.",
 			Queries: one(ratio(failed(recent), rate(duration+"_count", "@requests", recent)), "failed"),
 		},
 		{
@@ -89,7 +88,7 @@ func sinceWhen() Row {
 		},
 		{
 			Title: "What a first token waits for", Show: Stack, Unit: Seconds, W: 8, H: 8, Needs: []Need{Traces, DispatchLvl},
-			Says:    "Mean seconds of a request in each stage up to its first token. The stage that grew is the one to look into: queue, bootstrap, kv_transfer and decode_wait are waiting, prefill is computing.",
+			Says:    "Mean seconds of a request in each stage up to its first token. The stage that grew is the one to look into: queue, bootstrap and decode_wait are waiting, prefill is computing.",
 			Queries: one(perRequest(`,stage=~"`+toFirstToken+`"`, graph), "{{stage}}"),
 		},
 		{
@@ -104,7 +103,7 @@ func sinceWhen() Row {
 				{Expr: quantile(0.99, ttft, "@requests", recent, byInstance...), Legend: "TTFT P99", Unit: Seconds},
 				{Expr: againstUsual(ttft, byInstance...), Legend: "TTFT × usual", Unit: Times, Limits: worse},
 				{Expr: againstUsual(tpot, byInstance...), Legend: "TPOT × usual", Unit: Times, Limits: worse},
-				{Expr: waitShare(recent, byInstance...), Legend: "waiting share", Unit: Percent, Limits: waitLimits},
+				{Expr: waitShare(recent, byInstance...), Legend: "waiting share", Unit: Percent},
 				{Expr: rate(duration+"_count", "@requests", recent, byInstance...), Legend: "requests", Unit: PerSecond},
 				{Expr: ratio(failed(recent, byInstance...), rate(duration+"_count", "@requests", recent, byInstance...)), Legend: "failed", Unit: Percent, Limits: errLimits},
 				{Expr: overDP("sglang:num_running_reqs", `@page,priority=""`), Legend: "running", Unit: Count},
@@ -183,14 +182,14 @@ func outcomes() Row {
 		{
 			Title: "Requests in the front end", Unit: Count, W: 6, H: 7, Needs: []Need{Metrics},
 			Says:    "HTTP requests in flight by endpoint. Many that are not generate or completions: the front end is flooded, and first tokens reach clients late though the scheduler had them.",
-			Queries: one("sum by (instance, endpoint) (sglang:http_requests_active{@engine})", "{{instance}} {{endpoint}}"),
+			Queries: one("sum by (endpoint) (sglang:http_requests_active{@engine})", "{{endpoint}}"),
 		},
 		{
 			Title: "Accepted minus finished", Unit: Count, W: 6, H: 7, Needs: []Need{Metrics, Traces},
 			Says: "Requests that the front end accepted in the window less those whose end was seen. Swings around 0; stays above: requests hang or get lost, or spans don't arrive (board Telemetry health).",
-			Queries: one(`sum (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[$__rate_interval])
+			Queries: one(`sum (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[15m])
   unless on (job, instance) sglang:num_requests_total{engine_type="prefill"})
-- sum (increase(`+duration+`_count{@requests}[$__rate_interval]))`, "accepted − finished"),
+- sum (increase(`+duration+`_count{@requests}[15m]))`, "accepted − finished"),
 		},
 	}}
 }

@@ -27,7 +27,7 @@ const (
 // the request.
 const (
 	toFirstToken = "tokenize|dispatch|intake|bootstrap|queue|prefill|kv_transfer|decode_wait"
-	waiting      = "bootstrap|queue|kv_transfer|decode_wait"
+	waiting      = "bootstrap|queue|decode_wait"
 )
 
 // quantile of a histogram: of summed buckets, never of other quantiles.
@@ -87,6 +87,11 @@ func quantiles(metric, filter string) []Query {
 		{Expr: quantile(0.5, metric, filter, graph), Legend: "P50"},
 		{Expr: mean(metric, filter, graph), Legend: "mean"},
 	}
+}
+
+// parts are a counter's rates by a label, of their sum.
+func parts(metric, filter, by string) string {
+	return rate(metric, filter, graph, by) + "\n/ on () group_left ()\n(" + rate(metric, filter, graph) + " > 0)"
 }
 
 // heat is a histogram's buckets over time.

@@ -16,6 +16,8 @@ func ranks() *Board {
 
 func slowRanks() Row {
 	busiest := `sum by (instance, dp_rank, tp_rank, pp_rank) (rate(sglang:scheduler_stage_seconds_total{@page,category="run_batch"}[5m]))`
+	median := quantile(0.5, "sglang_ranks_skew", `@engine,sglang_ranks_slowest!=""`, recent, "instance", "sglang_ranks_slowest")
+	overall := quantile(0.5, "sglang_ranks_skew", "@engine", recent, "instance")
 	return Row{Title: "One slow rank?", Panels: []Panel{
 		{
 			Title: "Rank skew", Show: Heat, Unit: Seconds, W: 10, H: 9, Needs: []Need{Traces, TwoRanks},
@@ -23,13 +25,14 @@ func slowRanks() Row {
 			Queries: heat("sglang_ranks_skew", "@engine"),
 		},
 		{
-			Title: "Which rank was last", Show: Table, Unit: Count, W: 14, H: 9, Needs: []Need{Traces, TwoRanks, SlowestDim},
-			Says: "By engine and TP rank: of the requests of the last 5 minutes, the part in which this rank ended last most often, and the skew of those. One rank with nearly all of them and a skew far above the others': it is slow. About the same for all: clocks.",
+			Title: "Which rank was last", Show: Table, SortBy: "× usual", Unit: Count, W: 14, H: 9, Needs: []Need{Traces, TwoRanks, SlowestDim},
+			Says: "By engine and TP rank: of the requests of the last 5 minutes, the part in which this rank ended last most often, and by how much. One rank with nearly all of them and a skew far above what it usually has: it is slow. The skew of always: clocks. DP ranks are groups of their own, so each has its last one.",
 			Queries: []Query{
 				{Expr: `sum by (instance, sglang_ranks_slowest) (rate(sglang_ranks_skew_count{@engine,sglang_ranks_slowest!=""}[5m]))
 / on (instance) group_left ()
-(sum by (instance) (rate(sglang_ranks_skew_count{@engine,sglang_ranks_slowest!=""}[5m])) > 0)`, Legend: "last in", Unit: Percent, Limits: []Limit{{0.8, yellow}}},
-				{Expr: quantile(0.5, "sglang_ranks_skew", `@engine,sglang_ranks_slowest!=""`, recent, "instance", "sglang_ranks_slowest"), Legend: "skew P50", Unit: Seconds},
+(sum by (instance) (rate(sglang_ranks_skew_count{@engine,sglang_ranks_slowest!=""}[5m])) > 0)`, Legend: "last in", Unit: Percent},
+				{Expr: median, Legend: "skew P50", Unit: Seconds},
+				{Expr: median + "\n/ on (instance) group_left ()\n" + usual(overall), Legend: "× usual", Unit: Times, Limits: worse},
 				{Expr: quantile(0.99, "sglang_ranks_skew", `@engine,sglang_ranks_slowest!=""`, recent, "instance", "sglang_ranks_slowest"), Legend: "skew P99", Unit: Seconds},
 			},
 		},
@@ -43,7 +46,7 @@ func slowRanks() Row {
 		},
 		{
 			Title: "Scheduler processes", Show: Table, Unit: Percent, W: 12, H: 7, Needs: []Need{Metrics, AllRanks},
-			Says: "Of the last 5 minutes, the part in which each process prepared and launched batches, waited for results, and had no work. The rank that others wait for waits least itself.",
+			Says: "Of the last 5 minutes, the part in which each process prepared and launched batches, waited for results, and had no work. Processes of one DP group look alike; one that differs has its CPU to blame.",
 			Queries: []Query{
 				{Expr: busiest, Legend: "run batch", Unit: Percent},
 				{Expr: `sum by (instance, dp_rank, tp_rank, pp_rank) (rate(sglang:scheduler_stage_seconds_total{@page,category="process_batch_result"}[5m]))`, Legend: "results", Unit: Percent},
@@ -147,11 +150,11 @@ func syncing() Row {
 		},
 		{
 			Title: "DP ranks known to the collector", Show: Table, Unit: Count, W: 24, H: 6, Needs: []Need{OwnMetrics, Metrics, Traces},
-			Says: "By its spans, its page, and its own settings. Fewer by spans: a rank's spans don't arrive, so its requests are missing.",
+			Says: "By its spans, its page, and its own settings. Fewer by spans: a rank's spans don't arrive, so its requests are missing. 0 by spans and 1 by page: no DP.",
 			Queries: []Query{
-				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="spans"})`, Legend: "spans", Unit: Count},
-				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="page"})`, Legend: "page", Unit: Count},
-				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="settings"})`, Legend: "settings", Unit: Count},
+				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="spans"})`, Legend: "by spans", Unit: Count},
+				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="page"})`, Legend: "by page", Unit: Count},
+				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="settings"})`, Legend: "by settings", Unit: Count},
 			},
 		},
 	}}

@@ -29,7 +29,7 @@ func heat(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 	bands, most := bandsOf(answers)
 	bands = busy(bands)
 	if len(bands) == 0 || most == 0 {
-		write(c, c.Min.X+4, (c.Min.Y+c.Max.Y)/2, 8.5, faint, noData(p))
+		wrap(c, noData(p))
 		return
 	}
 	times := timesOf(bands)
@@ -38,7 +38,7 @@ func heat(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 	for i, b := range bands {
 		y := c.Min.Y + vg.Length(i)*h
 		if h > small || i%2 == 0 {
-			write(c, c.Min.X-32, y+h-small/2, small, faint, show(b.le, p.Unit))
+			write(c, c.Min.X-32, y+h-small, small, faint, show(b.le, p.Unit))
 		}
 		for j, t := range times {
 			if n := b.counts[t]; n > 0 {

@@ -4,6 +4,7 @@
 package picture // import "github.com/otelcol-sglang/otelcol-sglang/boards/dashboards/picture"
 
 import (
+	"cmp"
 	"image/color"
 	"math"
 	"slices"
@@ -50,7 +51,7 @@ func graph(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 			draws(pl, l, xys(l.Points))
 		}
 	} else {
-		stack(pl, all, p.Show == dashboards.Share)
+		stack(pl, all)
 	}
 	if p.Max > 0 {
 		pl.Y.Max = p.Max
@@ -118,7 +119,7 @@ func draws(pl *plot.Plot, l line, points plotter.XYs) {
 }
 
 // stack draws areas from the top one down, each to the ground.
-func stack(pl *plot.Plot, all []line, share bool) {
+func stack(pl *plot.Plot, all []line) {
 	times, sums := map[model.Time]float64{}, []map[model.Time]float64{}
 	for _, l := range all {
 		at := map[model.Time]float64{}
@@ -134,9 +135,6 @@ func stack(pl *plot.Plot, all []line, share bool) {
 		var top plotter.XYs
 		for _, p := range l.Points {
 			v, ok := sums[i][p.Timestamp]
-			if share && times[p.Timestamp] > 0 {
-				v /= times[p.Timestamp]
-			}
 			if ok {
 				top = append(top, plotter.XY{X: float64(p.Timestamp) / 1e3, Y: v})
 			}
@@ -166,8 +164,11 @@ func legendOf(c draw.Canvas, unit dashboards.Unit, all []line) draw.Canvas {
 	}
 	var entries []entry
 	for _, l := range all {
-		v, _ := l.Last()
-		s := fit(l.Name+"  "+show(v, unit), small, c.Max.X-c.Min.X-12)
+		s := l.Name
+		if v, ok := l.Last(); ok {
+			s += "  " + show(v, unit)
+		}
+		s = fit(s, small, c.Max.X-c.Min.X-12)
 		w := style(small, ink).Width(s) + 20
 		if x+w > c.Max.X && x > c.Min.X {
 			x, rows = c.Min.X, rows+1
@@ -233,7 +234,7 @@ func table(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 		write(c, c.Min.X+vg.Length(col)*width, c.Max.Y-9-vg.Length(row)*13, 8, ink, fit(s, 8, width-6))
 	}
 	for i, l := range labels {
-		cell(0, i, faint, l)
+		cell(0, i, faint, title(l))
 	}
 	for i, a := range answers {
 		cell(0, len(labels)+i, faint, a.Query.Legend)
@@ -275,8 +276,20 @@ func join(answers []ask.Answer) (labels []string, rows []row) {
 			rows[at[key]].values[i] = float64(s.Points[0].Value)
 		}
 	}
-	slices.Sort(labels)
+	slices.SortFunc(labels, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	return labels, rows
+}
+
+// place is a label's among a table's columns.
+func place(label string) int {
+	return slices.IndexFunc(dashboards.LabelNames, func(l struct{ Label, Title string }) bool { return l.Label == label })
+}
+
+func title(label string) string {
+	if i := place(label); i >= 0 {
+		return dashboards.LabelNames[i].Title
+	}
+	return label
 }
 
 func newRow(m model.Metric, n int, labels *[]string) row {

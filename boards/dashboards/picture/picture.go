@@ -9,6 +9,7 @@ package picture // import "github.com/otelcol-sglang/otelcol-sglang/boards/dashb
 import (
 	"image/color"
 	"io"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -105,7 +106,7 @@ func panel(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 	write(c, c.Min.X+margin, c.Max.Y-13, 9, ink, p.Title)
 	c = box(c, c.Min.X+margin, c.Min.Y+margin, c.Max.X-margin, c.Max.Y-18)
 	if !any(answers) {
-		write(c, c.Min.X+4, (c.Min.Y+c.Max.Y)/2, 8.5, faint, noData(p))
+		wrap(c, noData(p))
 		return
 	}
 	switch p.Show {
@@ -157,6 +158,20 @@ func write(c draw.Canvas, x, y, size vg.Length, col color.Color, s string) {
 	c.FillText(style(size, col), vg.Point{X: x, Y: y}, s)
 }
 
+// wrap writes a text in the middle, as many lines as it takes.
+func wrap(c draw.Canvas, s string) {
+	y, line := (c.Min.Y+c.Max.Y)/2, ""
+	for _, word := range strings.Fields(s) {
+		if next := strings.TrimSpace(line + " " + word); style(8.5, faint).Width(next) < c.Max.X-c.Min.X-8 {
+			line = next
+			continue
+		}
+		write(c, c.Min.X+4, y, 8.5, faint, line)
+		y, line = y-11, word
+	}
+	write(c, c.Min.X+4, y, 8.5, faint, line)
+}
+
 // fit cuts a text to a width.
 func fit(s string, size, width vg.Length) string {
 	st := style(size, ink)
@@ -173,6 +188,9 @@ func fit(s string, size, width vg.Length) string {
 
 // shade is the colour of a value by its limits.
 func shade(v float64, limits []dashboards.Limit) color.Color {
+	if len(limits) == 0 {
+		return ink
+	}
 	col := named["green"]
 	for _, l := range limits {
 		if v >= l.From {

@@ -19,7 +19,7 @@ type prefix struct {
 
 var (
 	decimal = []prefix{{1e9, "Bil"}, {1e6, "Mil"}, {1e3, "K"}, {0, ""}}
-	times   = []prefix{{3600, " h"}, {60, " min"}, {1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}, {0, " s"}}
+	times   = []prefix{{3600, " h"}, {60, " min"}, {1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}, {1e-9, " ns"}, {0, " s"}}
 	binary  = []prefix{{1 << 30, " GiB"}, {1 << 20, " MiB"}, {1 << 10, " KiB"}, {0, " B"}}
 )
 
