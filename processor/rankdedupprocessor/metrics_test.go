@@ -128,6 +128,7 @@ func telemetryByLabel(t *testing.T, tel *componenttest.Telemetry, name, label st
 func TestMetricsConfig(t *testing.T) {
 	cfg := defaultMetricsConfig()
 	require.NoError(t, cfg.Validate())
+	assert.False(t, cfg.Skew, "off by default")
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
 		"overrides":   map[string]any{"sglang:num_running_reqs": "max", "vllm:kv_cache_usage_perc": "first"},
 		"skew":        true,

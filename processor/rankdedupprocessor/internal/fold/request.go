@@ -443,7 +443,7 @@ func (t *tally) most() (rank int32, count int) {
 // merge adds what an earlier tier folded into one of the copies.
 func (d *Digest) merge(prior *Digest) {
 	d.Ranks += max(prior.Ranks-1, 0)
-	d.Expected = max(d.Expected, d.Ranks)
+	d.Expected = max(d.Expected+max(prior.Expected-1, 0), d.Ranks)
 	if prior.MaxSkew > d.MaxSkew || d.Slowest == sglang.NoRank {
 		d.Slowest, d.SlowestShare = prior.Slowest, prior.SlowestShare
 	}
