@@ -55,6 +55,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"protocol", []string{"replay", captures, "--metrics=", "--protocol=tcp"}, `protocol must be grpc or http (got "tcp")`},
 		{"engine", []string{"up", "--engine=host:30000"}, `engine must be a URL such as http://host:30000 (got "host:30000")`},
 		{"every", []string{"up", "--every=0s"}, "every must be greater than 0"},
+		{"rate of no replay", []string{"up", "--rate=5"}, `rate goes with --captures (got "5")`},
+		{"two feeders", []string{"up", "--pd", "--engine=http://localhost:30000"}, "none of the others can be"},
+		{"flags of two engines", []string{"up", "--pd", "--", "--tp-size=2"}, `flags of sglang-sim go with one simulated engine alone (got "--tp-size=2")`},
 		{"no sink", []string{"trace", "last", "--file=nowhere.jsonl"}, "nowhere.jsonl"},
 		{"number", []string{"traces", "-n=0"}, "n must be at least 1 (got 0)"},
 		{"doctor's engine", []string{"doctor", "--engine=host:30000"}, `engine must be a URL such as http://host:30000 (got "host:30000")`},
@@ -173,4 +176,19 @@ func TestDefaultMixIsThere(t *testing.T) {
 	s.Captures = []string{all}
 	require.NoError(t, s.resolve())
 	assert.Greater(t, len(s.Captures), len(defaultMix))
+}
+
+// A flag of up wins over the environment.
+func TestPairWinsOverENGINE(t *testing.T) {
+	t.Setenv(envEngine, "http://localhost:1")
+	_, _, err := execute(t, "up", "--pd", "--data", t.TempDir(), "--sim", "nowhere")
+	require.ErrorContains(t, err, "the prefill engine")
+}
+
+// What the user says of the engine comes after what stands there by default.
+func TestFlagsOfTheEngine(t *testing.T) {
+	args := func(d *demo) []string { return newSimulated(d).engines[0].Args }
+	assert.Contains(t, args(&demo{}), "--fault=slow-rank:rank=3,after=5s")
+	asked := args(&demo{simArgs: []string{"--tp-size=8", "--load=rag"}})
+	assert.Equal(t, []string{defaultLoad, "--tp-size=8", "--load=rag"}, asked[len(asked)-3:])
 }

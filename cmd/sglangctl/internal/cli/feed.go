@@ -69,7 +69,11 @@ func (r *replays) begin(ctx context.Context, out io.Writer, done func()) error {
 		return err
 	}
 	ctx, r.cancel = context.WithCancel(ctx)
-	fmt.Fprintf(out, "replaying %d captures of real engines, their metrics page is http://%s/metrics\n", len(r.d.Captures), r.d.metricsListen)
+	where := "without a metrics page"
+	if r.d.metricsPage != "" {
+		where = "their metrics page is http://" + r.d.metricsListen + "/metrics"
+	}
+	fmt.Fprintf(out, "replaying %d captures of real engines, %s\n", len(r.d.Captures), where)
 	r.running.Go(func() {
 		if err := errors.Join(player.Run(ctx), player.Close()); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(out, "replay:", err)
@@ -107,15 +111,18 @@ type simulated struct {
 // defaultSim is what there is to see without any settings: two attention-DP groups
 // of two ranks, one of them slow.
 var defaultSim = []string{
-	"--tp-size=4", "--dp-size=2", "--enable-dp-attention",
-	"--fault=slow-rank:rank=3,after=5s", "--load=chat:start=3s",
+	"--tp-size=4", "--dp-size=2", "--enable-dp-attention", "--fault=slow-rank:rank=3,after=5s",
 }
+
+// defaultLoad stands before the user's flags, of which the last holds.
+const defaultLoad = "--load=chat:start=3s"
 
 func newSimulated(d *demo) *simulated {
 	flags := d.simArgs
 	if len(flags) == 0 {
 		flags = defaultSim
 	}
+	flags = append([]string{defaultLoad}, flags...)
 	return &simulated{
 		dead:    make(chan error, 1),
 		engines: []up.Child{d.engineChild("the engine", "engine", addrEngine, flags...)},
@@ -128,12 +135,14 @@ func newPair(d *demo) *simulated {
 		Name: "the clients", Binary: d.sim, Log: d.log("clients"), Grace: grace,
 		Args: []string{"load", "--target=http://" + addrDecode, "--prefill=http://" + addrEngine, "--load=rag:rate=2"},
 	}
+	prefill := d.engineChild("the prefill engine", "prefill", addrEngine, "--tp-size=2", "--disaggregation-mode=prefill")
+	prefill.Ports = append(prefill.Ports, addrBootstrap)
 	return &simulated{
 		dead:  make(chan error, 3),
 		extra: []string{pairConfig},
 		say:   "a prefill and a decode engine run under load",
 		engines: []up.Child{
-			d.engineChild("the prefill engine", "prefill", addrEngine, "--tp-size=2", "--disaggregation-mode=prefill"),
+			prefill,
 			d.engineChild("the decode engine", "decode", addrDecode, "--tp-size=2", "--disaggregation-mode=decode",
 				"--bootstrap-addr="+addrBootstrap),
 		},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/status"
 	"github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/up"
@@ -60,6 +61,9 @@ type feeder interface {
 
 func newUp() *cobra.Command {
 	d := &demo{}
+	recorded := pflag.NewFlagSet("", pflag.ContinueOnError)
+	d.flags(recorded)
+	recorded.Float64Var(&d.Rate, "rate", 0.2, "repetitions that each replayed engine starts in a second")
 	cmd := &cobra.Command{
 		Use:   "up [flags] [-- flags of sglang-sim]",
 		Short: "Run the collector with the quickstart and feed it, until interrupted",
@@ -70,22 +74,38 @@ engines; with --engine it scrapes that engine's metrics page and waits for its s
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.simArgs = args
 			d.replays = cmd.Flags().Changed("captures")
+			if (d.replays || d.pd) && !cmd.Flags().Changed("engine") {
+				d.engine = "" // a flag wins over the environment
+			}
+			if err := d.checkRecorded(recorded); err != nil {
+				return err
+			}
 			return d.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	d.flags(f)
+	f.AddFlagSet(recorded)
 	f.StringVar(&d.binary, "collector", "", "the collector's binary (default otelcol-sglang beside this one)")
 	f.StringVar(&d.sim, "sim", "", "the simulated engine's binary (default sglang-sim beside this one)")
 	f.StringVar(&d.config, "config", "config/quickstart.yaml", "the collector's configuration")
 	f.StringVar(&d.data, "data", defaultData, "folder for the traces and the logs")
 	f.StringVar(&d.engine, "engine", os.Getenv(envEngine), "a real engine, such as http://host:30000 (env "+envEngine+")")
 	f.BoolVar(&d.pd, "pd", false, "a prefill and a decode engine that hand requests on")
-	f.Float64Var(&d.Rate, "rate", 0.2, "repetitions that each replayed engine starts in a second")
 	f.DurationVar(&d.settle, "settle", 4*time.Second, "pause between the first requests and the summary")
 	f.DurationVar(&d.every, "every", 30*time.Second, "time between two summaries")
 	cmd.MarkFlagsMutuallyExclusive("engine", "pd", "captures")
 	return cmd
+}
+
+// checkRecorded refuses flags of replays where nothing is replayed.
+func (d *demo) checkRecorded(recorded *pflag.FlagSet) error {
+	var errs []error
+	recorded.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !d.replays {
+			errs = append(errs, fmt.Errorf("%s goes with --captures (got %q)", f.Name, f.Value))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 func (d *demo) run(ctx context.Context, out io.Writer) error {
@@ -96,19 +116,30 @@ func (d *demo) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := feed.prepare(ctx); err != nil {
-		return errors.Join(err, feed.stop())
-	}
-	collector, err := up.Start(ctx, d.collector(feed))
+	collector, err := d.start(ctx, feed)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // interrupted before all ran
+		}
 		return errors.Join(err, feed.stop())
 	}
 	fmt.Fprintf(out, "collector is up, its log is %s\n", d.log("collector"))
 	err = d.watch(ctx, out, collector, feed)
 	// Those who send end first, so that the collector gets all.
 	err = errors.Join(err, feed.stop())
-	fmt.Fprintln(out, "\nstopping the collector, so that it writes what it holds")
+	select {
+	case <-collector.Done():
+	default:
+		fmt.Fprintln(out, "\nstopping the collector, so that it writes what it holds")
+	}
 	return errors.Join(err, collector.Stop())
+}
+
+func (d *demo) start(ctx context.Context, feed feeder) (*up.Process, error) {
+	if err := feed.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return up.Start(ctx, d.collector(feed))
 }
 
 func (d *demo) check() error {
@@ -197,17 +228,21 @@ func (d *demo) tell(ctx context.Context, out io.Writer, ready <-chan struct{}) {
 		return
 	}
 	d.summary(ctx, out)
+	traces, file := filepath.Join(d.data, tracesFile), ""
+	if d.data != defaultData {
+		file = " --file " + traces
+	}
 	fmt.Fprintf(out, `
   metrics    http://%s/metrics     for Prometheus (honor_labels: true)
   traces     %s     one line of OTLP/JSON per batch
   collector  http://%s/metrics     its own telemetry
 
-  bin/sglangctl traces           the requests
-  bin/sglangctl trace slowest    one request, stage by stage
+  bin/sglangctl traces%[4]s           the requests
+  bin/sglangctl trace slowest%[4]s    one request, stage by stage
   bin/sglangctl summary          what came in, went out, was refused
 
 Ctrl-C ends it.
-`, addrMetrics, filepath.Join(d.data, tracesFile), addrOwn)
+`, addrMetrics, traces, addrOwn, file)
 	for pause(ctx, d.every) {
 		d.summary(ctx, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +163,7 @@ func text(attrs pcommon.Map, keys ...string) string {
 	return ""
 }
 
-// number returns an attribute's value; absent is not zero.
+// number returns an attribute's value, if it is a finite number; absent is not zero.
 func number(attrs pcommon.Map, key string) (float64, bool) {
 	v, ok := attrs.Get(key)
 	if !ok {
@@ -170,7 +171,8 @@ func number(attrs pcommon.Map, key string) (float64, bool) {
 	}
 	switch v.Type() {
 	case pcommon.ValueTypeDouble:
-		return v.Double(), true
+		d := v.Double()
+		return d, !math.IsNaN(d) && !math.IsInf(d, 0)
 	case pcommon.ValueTypeInt:
 		return float64(v.Int()), true
 	}

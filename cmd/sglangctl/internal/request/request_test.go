@@ -5,6 +5,7 @@ package request
 
 import (
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,4 +221,20 @@ func TestBar(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, bar(tc.from, tc.to, 4))
 	}
+}
+
+// What is no finite number is absent.
+func TestNoNumber(t *testing.T) {
+	td := ptrace.NewTraces()
+	span := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty()
+	span.SetTraceID([16]byte{1})
+	span.SetSpanID([8]byte{1})
+	span.SetEndTimestamp(1e9)
+	span.Attributes().PutStr(sglang.AttrRID, "abcdef")
+	span.Attributes().PutDouble(sglang.AttrBudgetPrefix+"queue", math.NaN())
+	span.Attributes().PutDouble(sglang.AttrBudgetPrefix+"prefill", math.Inf(1))
+	span.Attributes().PutDouble(sglang.AttrLatencyTTFT, math.NaN())
+	out := printed(t, Printer{}, []ptrace.Traces{td}, Last)
+	assert.NotContains(t, out, "where the time went")
+	assert.NotContains(t, out, "TTFT")
 }

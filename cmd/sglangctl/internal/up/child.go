@@ -79,7 +79,7 @@ func Start(ctx context.Context, c Child) (*Process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	detach(p.cmd)
 	if err := p.start(); err != nil {
-		return nil, errors.Join(err, log.Close())
+		return nil, errors.Join(fmt.Errorf("%s does not start: %w", c.Name, err), log.Close())
 	}
 	if c.Health == "" {
 		return p, nil

@@ -128,4 +128,5 @@ func TestNoBinary(t *testing.T) {
 	c.Binary = filepath.Join(t.TempDir(), "otelcol-sglang")
 	_, err := Start(t.Context(), c)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "the collector does not start")
 }
