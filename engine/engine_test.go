@@ -64,6 +64,6 @@ func TestServes(t *testing.T) {
 	require.NoError(t, rep.WriteTable(t.Output()))
 	assert.Equal(t, 200, rep.Finished+rep.Aborted)
 	assert.Zero(t, rep.Failed, rep.FirstError)
-	assert.Equal(t, 200, len(r.records))
+	assert.Len(t, r.records, 200)
 	assert.Zero(t, r.Front.Live())
 }

@@ -70,7 +70,11 @@ func (e *Engine) exportMetrics(ctx context.Context, wg *sync.WaitGroup) (*page.E
 		return nil, err
 	}
 	e.Loop.Post(func() { e.onRestart = func() { x.Restarted(time.Now()) } })
-	wg.Go(func() { x.Run(ctx, metricsInterval, time.Now) })
+	now := func() time.Time {
+		e.Loop.Post(e.Settle) // for the next export at the latest
+		return time.Now()
+	}
+	wg.Go(func() { x.Run(ctx, metricsInterval, now) })
 	return x, nil
 }
 
@@ -102,8 +106,13 @@ func (e *Engine) drain(server *http.Server) {
 
 // awaitIdle waits until no request lives, or ctx ends.
 func (e *Engine) awaitIdle(ctx context.Context) {
+	poll := time.NewTicker(livePoll)
+	defer poll.Stop()
 	for ctx.Err() == nil && e.live() > 0 {
-		time.Sleep(livePoll)
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -53,6 +53,6 @@ func TestValidateJoins(t *testing.T) {
 	a := Default()
 	a.Port, a.StreamInterval = -1, 0
 	err := a.Validate()
-	assert.ErrorContains(t, err, "port")
+	require.ErrorContains(t, err, "port")
 	assert.ErrorContains(t, err, "stream-interval")
 }

@@ -265,9 +265,9 @@ func TestCheck(t *testing.T) {
 	a := args.Default()
 	a.ContextLength = 100
 	r := ledger.NewRequest("", ledger.KindChat)
-	assert.ErrorContains(t, Check(&a, r), "non-empty")
+	require.ErrorContains(t, Check(&a, r), "non-empty")
 	r.Prompt = make([]int32, 100)
-	assert.ErrorContains(t, Check(&a, r), "The input (100 tokens) is longer")
+	require.ErrorContains(t, Check(&a, r), "The input (100 tokens) is longer")
 	r.Prompt, r.MaxTokens = make([]int32, 50), 51
 	assert.ErrorContains(t, Check(&a, r), "You requested a total of 101 tokens")
 	r.MaxTokens = math.MaxInt

@@ -1,6 +1,7 @@
 // Copyright The otelcol-sglang Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//nolint:revive // what the methods do not do, the interfaces say
 package ledger // import "github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 
 import (

@@ -241,7 +241,7 @@ func (t *talk) next(e Event) {
 		if e.Failed != nil {
 			wait = max(wait, time.Second) // no storm against an engine that is down
 		}
-		t.d.loop.After(wait, t.source.converse)
+		t.d.loop.After(wait, t.converse)
 		return
 	}
 	t.d.check()

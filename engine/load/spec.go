@@ -101,7 +101,7 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 // setters are the keys of a specification. They change every source of a preset;
 // rate and count are shared out among them.
 var setters = map[string]func(s *Source, share float64, v string) error{
-	"rate":     func(s *Source, share float64, v string) error { return float(&s.Rate, v, 0, 1e6, share) },
+	"rate":     func(s *Source, share float64, v string) error { return float(&s.Rate, v, 1e6, share) },
 	"clients":  func(s *Source, _ float64, v string) error { return whole(&s.Clients, v, 0, 1e6) },
 	"burst":    func(s *Source, _ float64, v string) error { return whole(&s.Burst, v, 0, 1e6) },
 	"every":    func(s *Source, _ float64, v string) error { return duration(&s.Every, v) },
@@ -111,9 +111,9 @@ var setters = map[string]func(s *Source, share float64, v string) error{
 	"prefixes": func(s *Source, _ float64, v string) error { return whole(&s.Prefixes, v, 1, 1e6) },
 	"input":    func(s *Source, _ float64, v string) error { return whole(&s.Input, v, 1, 1e6) },
 	"output":   func(s *Source, _ float64, v string) error { return whole(&s.Output, v, 1, 1e6) },
-	"spread":   func(s *Source, _ float64, v string) error { return float(&s.Spread, v, 0, 3, 1) },
-	"stream":   func(s *Source, _ float64, v string) error { return float(&s.Stream, v, 0, 1, 1) },
-	"abort":    func(s *Source, _ float64, v string) error { return float(&s.Abort, v, 0, 1, 1) },
+	"spread":   func(s *Source, _ float64, v string) error { return float(&s.Spread, v, 3, 1) },
+	"stream":   func(s *Source, _ float64, v string) error { return float(&s.Stream, v, 1, 1) },
+	"abort":    func(s *Source, _ float64, v string) error { return float(&s.Abort, v, 1, 1) },
 	"after":    func(s *Source, _ float64, v string) error { return duration(&s.AbortAfter, v) },
 	"loras":    func(s *Source, _ float64, v string) error { return whole(&s.LoRAs, v, 0, 1000) },
 	"keys":     func(s *Source, _ float64, v string) error { return whole(&s.Keys, v, 0, 1e6) },
@@ -189,10 +189,10 @@ func (s *Source) validate() error {
 	return nil
 }
 
-func float(to *float64, v string, low, high, share float64) error {
+func float(to *float64, v string, high, share float64) error {
 	f, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(f >= low && f <= high) {
-		return fmt.Errorf("must be a number from %v to %v", low, high)
+	if err != nil || !(f >= 0 && f <= high) {
+		return fmt.Errorf("must be a number from 0 to %v", high)
 	}
 	*to = f * share
 	return nil

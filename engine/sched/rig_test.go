@@ -117,15 +117,17 @@ func (rec *recorder) EndThread(r *ledger.Request, p *ledger.Place, at ledger.Rea
 	rec.note(r, p, event{what: "end", from: at.At, to: at.At, auto: auto})
 }
 
-func (rec *recorder) Constants(c *ledger.Constants)                   { rec.constants = c }
-func (rec *recorder) QueueTime(d time.Duration)                       { rec.waits = append(rec.waits, d) }
-func (rec *recorder) StageLatency(s sglang.Stage, _ time.Duration)    { rec.stages[s]++ }
-func (rec *recorder) EffectiveTokens(mode string, n int)              { rec.effective[mode] += n }
-func (rec *recorder) Pass(mode string)                                { rec.passes[mode]++ }
-func (rec *recorder) LoopTime(c, overlap string, d time.Duration)     { rec.loop[c+" "+overlap] += d }
-func (rec *recorder) Idle(d time.Duration)                            { rec.idle += d }
-func (rec *recorder) DPStep(s *ledger.DPStep)                         { rec.steps = append(rec.steps, *s) }
-func (rec *recorder) KVTransfer(t *ledger.Transfer)                   { rec.transfers = append(rec.transfers, *t) }
+func (rec *recorder) Constants(c *ledger.Constants)                { rec.constants = c }
+func (rec *recorder) QueueTime(d time.Duration)                    { rec.waits = append(rec.waits, d) }
+func (rec *recorder) StageLatency(s sglang.Stage, _ time.Duration) { rec.stages[s]++ }
+func (rec *recorder) EffectiveTokens(mode string, n int)           { rec.effective[mode] += n }
+func (rec *recorder) Pass(mode string)                             { rec.passes[mode]++ }
+func (rec *recorder) LoopTime(c, overlap string, d time.Duration)  { rec.loop[c+" "+overlap] += d }
+func (rec *recorder) Idle(d time.Duration)                         { rec.idle += d }
+func (rec *recorder) DPStep(s *ledger.DPStep)                      { rec.steps = append(rec.steps, *s) }
+
+func (rec *recorder) KVTransfer(t *ledger.Transfer) { rec.transfers = append(rec.transfers, *t) }
+
 func (rec *recorder) BootstrapFailed()                                { rec.failures["bootstrap"]++ }
 func (rec *recorder) TransferFailed()                                 { rec.failures["transfer"]++ }
 func (rec *recorder) DeferredRelease(outcome string, _ time.Duration) { rec.released[outcome]++ }
