@@ -223,12 +223,10 @@ func (n inProcess) GetHTTPRoundTripper(context.Context) (extensionmiddleware.Wra
 // RoundTrip implements [http.RoundTripper].
 func (n inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := &answer{header: http.Header{}, status: http.StatusOK}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		n[req.URL.Host].ServeHTTP(w, req)
-	}()
-	<-served // services give up with the request's context
+	if !served(n[req.URL.Host], w, req) {
+		return nil, errUnreachable
+	}
+	// Services give up with the request's context.
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -236,6 +234,17 @@ func (n inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: req,
 	}, nil
+}
+
+// served is false where a service hangs up, as a dead engine does.
+func served(h http.Handler, w http.ResponseWriter, req *http.Request) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil && r != http.ErrAbortHandler {
+			panic(r)
+		}
+	}()
+	h.ServeHTTP(w, req)
+	return true
 }
 
 // answer is a response in memory.

@@ -109,3 +109,14 @@ func tidy(labels []Label) []Label {
 	slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	return labels
 }
+
+// Only is the recording without the series whose names are not wanted.
+func (r *Recording) Only(wanted func(name string) bool) *Recording {
+	out := &Recording{Start: r.Start, Step: r.Step, Steps: r.Steps, series: map[string]*Series{}}
+	for key, s := range r.series {
+		if wanted(s.Name) {
+			out.series[key] = s
+		}
+	}
+	return out
+}

@@ -58,8 +58,21 @@ func capacity() []*Scenario {
 			Load: chat + ";chat:rate=2,start=" + faultAt.String(),
 		},
 		{
+			Name: "queue-full", About: "so many requests that the engine refuses some",
+			Settings: func(a *args.Args) { large(a); a.MaxRunningRequests, a.MaxQueuedRequests = 24, 30 },
+			Load:     chat + ";chat:rate=4,turns=1,start=" + faultAt.String(),
+		},
+		{
 			Name: "kv-pressure", About: "most of the KV pool is taken by something else", Faults: []string{"kv-pressure:share=0.97"},
 			Load: "chat:rate=4,turns=1,input=20,prefix=10,output=300",
+			Settings: func(a *args.Args) {
+				large(a)
+				a.MaxTotalTokens, a.ScheduleConservativeness = 200_000, 0.05
+			},
+		},
+		{
+			Name: "retractions", About: "answers longer than the engine's guess: it admits too many", Faults: []string{"kv-pressure:share=0.85"},
+			Load: "chat:rate=0.8,turns=1,input=20,prefix=10,output=1000",
 			Settings: func(a *args.Args) {
 				large(a)
 				a.MaxTotalTokens, a.ScheduleConservativeness = 200_000, 0.05
@@ -97,6 +110,7 @@ func compute() []*Scenario {
 			Settings: func(a *args.Args) { large(a); a.SpeculativeAlgorithm = "EAGLE" },
 		},
 		{Name: "scheduler-stall", About: "each round of the scheduler takes longer on the CPU", Faults: []string{"scheduler-stall:time=20ms"}, Load: chat, Settings: large},
+		{Name: "slow-steps", About: "the same, and so long that answers are late", Faults: []string{"scheduler-stall:time=150ms"}, Load: chat, Settings: large},
 		{Name: "stuck", About: "the scheduler takes no batch", Faults: []string{"stuck"}, Load: chat, Settings: large},
 		{Name: "slow-transfer", About: "KV transfers from prefill to decode are slow", Faults: []string{"slow-transfer:factor=50"}, Load: chat, Settings: large, PD: true},
 		{Name: "failing-transfer", About: "a part of the KV transfers fails", Faults: []string{"slow-transfer:factor=1,fail=0.3"}, Load: chat, Settings: large, PD: true},
@@ -119,8 +133,9 @@ func telemetry() []*Scenario {
 		{Name: "no-collector", About: "the collector is gone", Faults: []string{FaultNoCollector}, Load: chat, Settings: large},
 		{Name: "no-scheduler-spans", About: "several tokenizer workers: scheduler spans miss their requests", Faults: []string{"no-scheduler-spans"}, Load: chat, Settings: large},
 		{
-			Name: "exporter-overload", About: "the scheduler's span exporter drops spans", Faults: []string{"exporter-overload:rank=0,time=20s"}, Load: plenty,
-			Settings: func(a *args.Args) { large(a); a.TPSize, a.TraceLevel = 1, 3 },
+			Name: "exporter-overload", About: "all ranks' span exporters drop spans", Load: plenty,
+			Faults:   []string{"exporter-overload:rank=0,time=20s", "exporter-overload:rank=1,time=20s"},
+			Settings: func(a *args.Args) { large(a); a.TraceLevel = 3 },
 		},
 		{
 			Name: "metrics-off", About: "an engine without --enable-metrics, clients that don't stream: its times to first token are wrong",

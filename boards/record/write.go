@@ -39,13 +39,10 @@ func (r *Recording) WriteOpenMetrics(to io.Writer, start time.Time) error {
 	return w.Flush()
 }
 
-// InputSeries writes the series whose names are wanted as the input of `promtool test
-// rules`, in its expanding notation.
-func (r *Recording) InputSeries(w *strings.Builder, wanted func(name string) bool) {
+// InputSeries writes the series as the input of `promtool test rules`, in its expanding
+// notation.
+func (r *Recording) InputSeries(w *strings.Builder) {
 	for _, s := range r.Series() {
-		if !wanted(s.Name) {
-			continue
-		}
 		w.WriteString("      - series: '" + strings.ReplaceAll(s.Name+"{"+text(s.Labels)+"}", "'", "''") + "'\n")
 		w.WriteString("        values: '" + s.notation(r.Steps) + "'\n")
 	}

@@ -118,7 +118,7 @@ func evaluate(t *testing.T, promtool string, s *record.Scenario, r *record.Recor
 		fmt.Fprintf(&b, "  - %s\n", f)
 	}
 	fmt.Fprintf(&b, "evaluation_interval: 30s\ntests:\n  - interval: %s\n    input_series:\n", r.Step)
-	r.InputSeries(&b, wanted)
+	r.Only(wanted).InputSeries(&b)
 	b.WriteString("    promql_expr_test:\n")
 	length := time.Duration(r.Steps-1) * r.Step
 	times := []time.Duration{length}
