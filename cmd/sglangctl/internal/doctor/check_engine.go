@@ -61,7 +61,7 @@ func redirected(p *Page) string {
 	if p.Location == "" {
 		return "no redirect"
 	}
-	return "it redirects to " + p.Location + ", which was followed; set metrics_path to spare it"
+	return "it redirects to " + p.Location + ", which was followed; metrics_path spares it"
 }
 
 func badPage(p *Page) Result {
@@ -70,14 +70,15 @@ func badPage(p *Page) Result {
 	case errors.Is(p.Err, os.ErrDeadlineExceeded) || strings.Contains(p.Err.Error(), "Client.Timeout"):
 		return fail(fmt.Sprintf("its page gave no answer within %s", request.Duration(p.Took)),
 			"its API server is stuck or flooded: look at the engine's log; a longer timeout of the receiver only hides it")
+	case p.Location != "":
+		return fail(fmt.Sprintf("it redirects to %s, and that could not be read: %v", p.Location, cause(p.Err)),
+			"name the page itself with metrics_path; behind a gateway, name the engine")
 	case p.Status == http.StatusNotFound:
 		return fail(seen, "start it with --enable-metrics: without it there is no page")
 	case p.Status >= http.StatusInternalServerError:
 		return fail(seen, "the engine's log says why; its metrics stop while it serves on, and no zero is put in their place")
 	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
 		return fail(seen, "the page wants credentials: give the receiver's engine `auth` or `headers`")
-	case p.Status >= http.StatusMultipleChoices && p.Status < http.StatusBadRequest:
-		return fail(fmt.Sprintf("%s; %s", seen, redirected(p)), "name the page itself with metrics_path")
 	}
 	return fail(seen, "is it an engine's page, as text/plain 0.0.4?")
 }

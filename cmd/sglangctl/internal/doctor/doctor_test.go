@@ -403,6 +403,13 @@ func TestPages(t *testing.T) {
 				http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
 			}
 		}, Fail, "is empty: it redirects"},
+		{"redirect to a dead end", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics" {
+				http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+		}, Fail, "/metrics/, and that could not be read: HTTP status 404"},
 		{"slow", func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():

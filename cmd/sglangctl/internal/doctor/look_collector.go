@@ -60,8 +60,8 @@ func (c *Collector) grown(name string, labels ...string) float64 {
 	return max(0, c.sum(name, labels...)-before)
 }
 
-func (c *Collector) has(name string, labels ...string) bool {
-	_, known := c.After.Sum(name, labels...)
+func (c *Collector) has(name string) bool {
+	_, known := c.After.Sum(name)
 	return known
 }
 

@@ -103,21 +103,19 @@ func (p *Page) read(ctx context.Context, client *http.Client, target string) {
 
 // get follows one redirect, as the receiver does.
 func (p *Page) get(ctx context.Context, client *http.Client, target string) ([]byte, error) {
-	resp, body, err := get(ctx, client, target, acceptText)
+	a, err := get(ctx, client, target, acceptText)
+	if err == nil && a.location != "" {
+		p.Location = a.location
+		a, err = get(ctx, client, p.Location, acceptText)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if location, err := resp.Location(); err == nil {
-		p.Location = location.String()
-		if resp, body, err = get(ctx, client, p.Location, acceptText); err != nil {
-			return nil, err
-		}
-	}
-	p.Status, p.ContentType = resp.StatusCode, resp.Header.Get("Content-Type")
+	p.Status, p.ContentType = a.status, a.header.Get("Content-Type")
 	if p.Status != http.StatusOK {
 		return nil, fmt.Errorf("HTTP status %d", p.Status)
 	}
-	return body, nil
+	return a.body, nil
 }
 
 func (p *Page) parse(body []byte) {
@@ -140,17 +138,17 @@ func (p *Page) parse(body []byte) {
 
 func (i *Info) read(ctx context.Context, client *http.Client, target string) {
 	before := time.Now()
-	resp, body, err := get(ctx, client, target, "application/json")
+	a, err := get(ctx, client, target, "application/json")
 	if err != nil {
 		i.Err = err
 		return
 	}
-	i.clock(resp.Header.Get("Date"), before, time.Now())
-	if resp.StatusCode != http.StatusOK {
-		i.Err = fmt.Errorf("HTTP status %d", resp.StatusCode)
+	i.clock(a.header.Get("Date"), before, time.Now())
+	if a.status != http.StatusOK {
+		i.Err = fmt.Errorf("HTTP status %d", a.status)
 		return
 	}
-	if err := json.Unmarshal(body, &i.Settings); err != nil {
+	if err := json.Unmarshal(a.body, &i.Settings); err != nil {
 		i.Err = errors.New("its answer is no JSON object")
 	}
 }
@@ -167,19 +165,31 @@ func (i *Info) clock(date string, asked, answered time.Time) {
 	i.Clock.Max = at.Add(time.Second).Sub(asked)
 }
 
-func get(ctx context.Context, client *http.Client, target, accept string) (*http.Response, []byte, error) {
+// answer is what a server sent; location is where it redirects to, "" if it does not.
+type answer struct {
+	status   int
+	header   http.Header
+	location string
+	body     []byte
+}
+
+func get(ctx context.Context, client *http.Client, target, accept string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	req.Header.Set("Accept", accept)
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return resp, body, err
+	a := answer{status: resp.StatusCode, header: resp.Header}
+	if to, err := resp.Location(); err == nil {
+		a.location = to.String()
+	}
+	a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return a, err
 }
 
 // setting is one of /server_info's; ok is false if it doesn't say.

@@ -94,7 +94,7 @@ func (r *traceReader) span(span ptrace.Span, engine string) {
 	switch sglang.KindOf(span) {
 	case sglang.KindRoot:
 		root := seenRoot{start: span.StartTimestamp().AsTime(), end: span.EndTimestamp().AsTime()}
-		root.level, _ = integer(span.Attributes(), sglang.AttrTraceLevel)
+		root.level = integer(span.Attributes(), sglang.AttrTraceLevel)
 		r.roots[span.SpanID()] = root
 		if root.end.After(r.last) {
 			r.last = root.end
@@ -109,8 +109,8 @@ func (r *traceReader) span(span ptrace.Span, engine string) {
 func readThread(span ptrace.Span, t sglang.Thread, engine string) seenThread {
 	s := seenThread{parent: span.ParentSpanID(), start: span.StartTimestamp().AsTime(), engine: engine, skew: math.Inf(1)}
 	s.group = strings.Join([]string{engine, t.Label, rank(t.Ranks.PP), rank(t.Ranks.DP)}, "/")
-	s.count, _ = integer(span.Attributes(), sglang.AttrRanksCount)
-	s.expected, _ = integer(span.Attributes(), sglang.AttrRanksExpected)
+	s.count = integer(span.Attributes(), sglang.AttrRanksCount)
+	s.expected = integer(span.Attributes(), sglang.AttrRanksExpected)
 	for key, v := range span.Attributes().All() {
 		if strings.HasPrefix(key, sglang.AttrRanksSkewPrefix) {
 			s.skew, s.skewed = min(s.skew, v.Double()), true
@@ -126,12 +126,12 @@ func rank(n int32) string {
 	return strconv.Itoa(int(n))
 }
 
-func integer(attrs pcommon.Map, key string) (int64, bool) {
-	v, ok := attrs.Get(key)
-	if !ok || v.Type() != pcommon.ValueTypeInt {
-		return 0, false
+// integer is an attribute's value, 0 if there is none.
+func integer(attrs pcommon.Map, key string) int64 {
+	if v, ok := attrs.Get(key); ok && v.Type() == pcommon.ValueTypeInt {
+		return v.Int()
 	}
-	return v.Int(), true
+	return 0
 }
 
 // sum looks at the last minutes only: the file may hold what was repaired since.

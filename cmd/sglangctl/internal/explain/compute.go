@@ -541,8 +541,11 @@ func computeRanks(v *View, _ string) answer {
 		}
 		t := sglang.ThreadOf(kid.Attributes())
 		if t.Label == self.Label && t.Ranks.PP == self.Ranks.PP && t.Ranks.DP == self.Ranks.DP {
-			inputs = append(inputs, Input{What: fmt.Sprintf("%s TP%d", t.Label, t.Ranks.TP), Span: id(kid.SpanID()),
-				Text: length(int64(kid.EndTimestamp())-int64(kid.StartTimestamp())) + ", ended at " + length(int64(kid.EndTimestamp())-v.start)})
+			from, to := int64(kid.StartTimestamp()), int64(kid.EndTimestamp())
+			inputs = append(inputs, Input{
+				What: fmt.Sprintf("%s TP%d", t.Label, t.Ranks.TP), Span: id(kid.SpanID()),
+				Text: length(to-from) + ", ended at " + length(to-v.start),
+			})
 		}
 	}
 	return answer{value: float64(len(inputs)), known: true, inputs: inputs}
