@@ -19,7 +19,6 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	if err := cli.New().ExecuteContext(ctx); err != nil {
 		return 1
 	}

@@ -67,29 +67,6 @@ func (p Page) series(name string) []*dto.Metric {
 	return nil
 }
 
-// match is a label that a series must have; an empty name matches all.
-type match struct{ name, value string }
-
-// figure adds up a metric's series; without one it is unknown.
-func (p Page) figure(name string, only match) figure {
-	var f figure
-	for _, v := range p.by(name, only, "") {
-		f = figure{v, true}
-	}
-	return f
-}
-
-// by splits a metric's sum by a label, or not where it is "".
-func (p Page) by(name string, only match, key string) map[string]float64 {
-	out := map[string]float64{}
-	for _, m := range p.series(name) {
-		if only.name == "" || label(m, only.name) == only.value {
-			out[label(m, key)] += value(m)
-		}
-	}
-	return out
-}
-
 func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {

@@ -41,21 +41,26 @@ func (f figure) String() string {
 	return request.Count(int64(f.value))
 }
 
+func (p Page) figure(name string, labels ...string) figure {
+	sum, known := p.Sum(name, labels...)
+	return figure{sum, known}
+}
+
 // Of reads a page.
 func Of(p Page) Status {
 	s := Status{
-		received:  p.figure(metricAccepted, match{}),
-		kept:      p.figure(metricAtOnce, match{}).plus(p.figure(metricReleased, match{})),
-		requests:  p.figure(metricRoots, match{}),
-		processes: p.figure(metricSenders, match{}),
-		invalid:   p.figure(metricInvalid, match{}),
-		engines:   p.by(metricEngineUp, match{}, "engine"),
+		received:  p.figure(metricAccepted),
+		kept:      p.figure(metricAtOnce).plus(p.figure(metricReleased)),
+		requests:  p.figure(metricRoots),
+		processes: p.figure(metricSenders),
+		invalid:   p.figure(metricInvalid),
+		engines:   p.SumBy(metricEngineUp, "engine"),
 	}
 	// A counter gets its series with its first event, a gauge at the start: where
 	// a component shows its gauge, a counter that is not there is 0.
 	s.kept.known = s.kept.known || s.processes.known
 	s.received.known = s.received.known || s.processes.known
-	genai := p.figure(metricHeldRoots, match{}).known
+	genai := p.figure(metricHeldRoots).known
 	s.requests.known = s.requests.known || genai
 	s.invalid.known = s.invalid.known || genai
 	for _, t := range troubles {
@@ -73,7 +78,7 @@ func (f figure) plus(g figure) figure {
 
 // say returns "" where all is well.
 func (t trouble) say(p Page) string {
-	parts := p.by(t.name, t.only, t.by)
+	parts := p.SumBy(t.name, t.by, t.only...)
 	total := 0.0
 	for _, v := range parts {
 		total += v

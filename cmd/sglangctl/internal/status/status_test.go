@@ -93,9 +93,9 @@ func TestFetch(t *testing.T) {
 	defer server.Close()
 	page, err := Fetch(t.Context(), server.URL)
 	require.NoError(t, err)
-	assert.Equal(t, figure{28, true}, page.figure(metricRoots, match{}))
-	assert.Equal(t, figure{1, true}, page.figure(metricRoots, match{"completeness", "no_scheduler"}))
-	assert.Equal(t, figure{}, page.figure("no_such_metric", match{}))
+	assert.Equal(t, figure{28, true}, page.figure(metricRoots))
+	assert.Equal(t, figure{1, true}, page.figure(metricRoots, "completeness", "no_scheduler"))
+	assert.Equal(t, figure{}, page.figure("no_such_metric"))
 
 	answer = "<html>"
 	_, err = Fetch(t.Context(), server.URL)
