@@ -253,6 +253,15 @@ func hashOf(ids []int32) uint64 {
 	return h
 }
 
+// of is that of one of several prompts, which cannot share an id.
+func (rt *routing) of(prompt int) *routing {
+	own := *rt
+	if prompt > 0 {
+		own.RID = ""
+	}
+	return &own
+}
+
 func (rt *routing) into(q *ledger.Request) {
 	q.Priority, q.LoRA = rt.Priority, rt.LoRAPath
 	if rt.BootstrapRoom != nil {

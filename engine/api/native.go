@@ -51,11 +51,7 @@ func (s *Service) generate(w http.ResponseWriter, r *http.Request) {
 	}
 	var requests []*ledger.Request
 	for i, ids := range prompts {
-		rt := b.routing
-		if i > 0 {
-			rt.RID = ""
-		}
-		q, err := s.request(r, ledger.KindGenerate, ids, &b.SamplingParams.sampling, &rt, b.SamplingParams.MaxNewTokens, defaultMaxTokens)
+		q, err := s.request(r, ledger.KindGenerate, ids, &b.SamplingParams.sampling, b.of(i), b.SamplingParams.MaxNewTokens, defaultMaxTokens)
 		if err != nil {
 			nativeError(w, http.StatusBadRequest, err.Error())
 			return
@@ -138,12 +134,11 @@ func (s *Service) generated(w http.ResponseWriter, r *http.Request, p *pipe, sin
 	if err != nil {
 		return
 	}
-	if p := &parts[0]; p.failed() {
-		if p.abortStatus == http.StatusBadRequest {
-			nativeError(w, p.abortStatus, p.abortMessage)
-			return
-		}
-		writeJSON(w, p.abortStatus, openAIError(p.abortStatus, kindOfStatus(p.abortStatus), p.abortMessage))
+	if p := &parts[0]; p.failed() && p.abortStatus == http.StatusBadRequest {
+		nativeError(w, p.abortStatus, p.abortMessage)
+		return
+	}
+	if parts[0].refuse(w) {
 		return
 	}
 	out := make([]generated, len(parts))

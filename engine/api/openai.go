@@ -191,11 +191,7 @@ func (s *Service) complete(w http.ResponseWriter, r *http.Request, b *openAIBody
 	b.adapter(s.Args.ServedModelName)
 	var requests []*ledger.Request
 	for i, ids := range prompts {
-		rt := b.routing
-		if i > 0 {
-			rt.RID = "" // one id can't be that of several prompts
-		}
-		q, err := s.request(r, kind, ids, &b.sampling, &rt, limit, standard)
+		q, err := s.request(r, kind, ids, &b.sampling, b.of(i), limit, standard)
 		if err != nil {
 			refuse(w, err.Error())
 			return
@@ -237,8 +233,7 @@ func whole(w http.ResponseWriter, r *http.Request, p *pipe, a answer, frame comp
 	if err != nil {
 		return
 	}
-	if p := &parts[0]; p.failed() {
-		writeJSON(w, p.abortStatus, openAIError(p.abortStatus, kindOfStatus(p.abortStatus), p.abortMessage))
+	if parts[0].refuse(w) {
 		return
 	}
 	frame.ID, frame.Usage, frame.Meta = parts[0].id, usageOf(parts, n), &metadata{WeightVersion: weightVersion}
@@ -365,11 +360,7 @@ func (s *Service) embeddings(w http.ResponseWriter, r *http.Request) {
 	}
 	var requests []*ledger.Request
 	for i, ids := range inputs {
-		rt := b.routing
-		if i > 0 {
-			rt.RID = ""
-		}
-		q, err := s.request(r, ledger.KindEmbedding, ids, &sampling{}, &rt, nil, 0)
+		q, err := s.request(r, ledger.KindEmbedding, ids, &sampling{}, b.of(i), nil, 0)
 		if err != nil {
 			refuse(w, err.Error())
 			return
@@ -385,8 +376,7 @@ func (s *Service) embeddings(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	if p := &parts[0]; p.failed() {
-		writeJSON(w, p.abortStatus, openAIError(p.abortStatus, kindOfStatus(p.abortStatus), p.abortMessage))
+	if parts[0].refuse(w) {
 		return
 	}
 	writeJSON(w, http.StatusOK, b.answer(s.Args.ServedModelName, parts, inputs))

@@ -49,6 +49,14 @@ func (p *part) failed() bool {
 	return p.finish == ledger.FinishAbort && p.abortStatus >= http.StatusBadRequest
 }
 
+// refuse answers with the error; false if there was none.
+func (p *part) refuse(w http.ResponseWriter) bool {
+	if p.failed() {
+		writeJSON(w, p.abortStatus, openAIError(p.abortStatus, kindOfStatus(p.abortStatus), p.abortMessage))
+	}
+	return p.failed()
+}
+
 // pipe brings a request's parts from the loop to its handler. A slow client holds
 // nobody up; what waits is bounded by the request's own tokens.
 type pipe struct {
