@@ -31,7 +31,7 @@ var troubles = []trouble{
 	{name: "receiver_failed_spans", text: "spans failed in the pipeline"},
 	{name: "receiver_sglang_failed_scrapes", by: "reason", text: "scrapes gave no whole page"},
 	{name: "receiver_sglang_engine_restarts", by: "engine", text: "restarts of engines"},
-	{name: metricSenders, only: []string{"state", "ambiguous"}, text: "senders show more than one rank: see \"Identity of a sender\" in rankdedup's README"},
+	{name: metricSenders, only: []string{"state", "ambiguous"}, text: "senders show more than one rank: see \"Identity of a sender\" in docs/concepts.md"},
 	{name: "processor_rankdedup_spans_lost", by: "reason", text: "spans were lost in rankdedup"},
 	{name: "processor_rankdedup_spans_early_release", by: "reason", text: "spans left rankdedup early, perhaps next to a copy"},
 	{name: metricInvalid, by: "reason", text: "values of the engine were not believed"},

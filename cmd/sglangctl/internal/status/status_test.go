@@ -59,7 +59,7 @@ otelcol_processor_rankdedup_senders{state="ambiguous"} 2
 			`received 3 700 spans of 28 requests from 11 processes; kept 1 100; 4 invalid
   the metrics page of engine host-b:30000 does not answer with a whole page
   scraped engines: 1 of 2 up
-  2 senders show more than one rank: see "Identity of a sender" in rankdedup's README
+  2 senders show more than one rank: see "Identity of a sender" in docs/concepts.md
   4 values of the engine were not believed (equals_e2e 3, negative 1)
   1 200 spans could not be exported (file 1 200)
 `,
