@@ -68,9 +68,12 @@ func memory() Row {
 			},
 		},
 		{
-			Title: "In use by requests", Unit: Percent, W: 8, H: 8, Needs: []Need{Metrics}, Max: 1,
-			Says:    "By DP rank. The engine rounds to whole percents.",
-			Queries: one(perDP("sglang:token_usage", "@page"), "{{instance}} DP {{dp_rank}}"),
+			Title: "In use", Unit: Percent, W: 8, H: 8, Needs: []Need{Metrics}, Max: 1,
+			Says: "By DP rank: what is neither free nor could be evicted, and what the engine says (token_usage, in whole percents). Apart: something else than running requests takes memory.",
+			Queries: []Query{
+				{Expr: kvUse(), Legend: "{{instance}} DP {{dp_rank}}"},
+				{Expr: perDP("sglang:token_usage", "@page"), Legend: "{{instance}} DP {{dp_rank}}, by the engine"},
+			},
 		},
 		{
 			Title: "Retractions", Unit: Rate, W: 8, H: 8, Needs: []Need{Metrics},

@@ -5,7 +5,6 @@ package dashboards // import "github.com/otelcol-sglang/otelcol-sglang/boards/da
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
@@ -43,13 +42,14 @@ func (b *Board) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	number(&built)
+	finish(&built)
 	out, err := json.MarshalIndent(built, "", "  ")
 	return append(out, '\n'), err
 }
 
-// number gives panels the ids that links and Grafana's own files need.
-func number(d *dashboard.Dashboard) {
+// finish gives panels the ids that links need, and puts links and marks on the board:
+// the library's default hides them in a menu.
+func finish(d *dashboard.Dashboard) {
 	for i := range d.Panels {
 		id := uint32(i + 1)
 		if p := d.Panels[i].Panel; p != nil {
@@ -57,6 +57,12 @@ func number(d *dashboard.Dashboard) {
 		} else {
 			d.Panels[i].RowPanel.Id = id
 		}
+	}
+	for i := range d.Links {
+		d.Links[i].Placement = nil
+	}
+	for i := range d.Annotations.List {
+		d.Annotations.List[i].Placement = nil
 	}
 }
 
@@ -150,7 +156,7 @@ func (p *Panel) graph() cog.Builder[dashboard.Panel] {
 		Height(p.H).Span(p.W).Unit(string(p.Unit)).NoValue(p.noValue()).Targets(p.targets()).Legend(legend).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
 		LineWidth(1).ShowPoints(common.VisibilityModeNever)
-	if !p.signed() {
+	if !p.Signed {
 		b.Min(0)
 	}
 	if p.Max > 0 {
@@ -176,9 +182,6 @@ var over = []dashboard.DynamicConfigValue{
 	{Id: "custom.fillOpacity", Value: 0},
 	{Id: "custom.lineWidth", Value: 2},
 }
-
-// signed tells whether values may be below 0.
-func (p *Panel) signed() bool { return strings.Contains(p.Title, "minus") }
 
 func (p *Panel) stat() cog.Builder[dashboard.Panel] {
 	b := stat.NewPanelBuilder().Title(p.Title).Description(p.description()).Datasource(source()).

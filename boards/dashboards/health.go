@@ -120,9 +120,9 @@ func judged() Row {
 // beyond is the part of a histogram's values in its last bucket, which has no upper
 // bound: a quantile in there is not known.
 func beyond(metric, filter string) string {
-	return "clamp_min(1 - " + ratio(
+	return "round(clamp_min(1 - " + ratio(
 		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_bucket{`+filter+`,le!="+Inf"}[$__rate_interval])))`,
-		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_count{`+filter+`}[$__rate_interval])))`) + ", 0)"
+		`sum (max by (job, instance, model_name, gen_ai_request_model, engine_type, is_streaming, stage, error_type, dp_rank) (rate(`+metric+`_count{`+filter+`}[$__rate_interval])))`) + ", 0), 0.000001)"
 }
 
 func bounds() Row {
@@ -149,7 +149,7 @@ func bounds() Row {
 			},
 		},
 		{
-			Title: "Accepted minus finished, 1 h", Unit: Count, W: 8, H: 7, Needs: []Need{Metrics, Traces},
+			Title: "Accepted minus finished, 1 h", Unit: Count, Signed: true, W: 8, H: 7, Needs: []Need{Metrics, Traces},
 			Says: "Requests of an hour that the front ends accepted less those whose root was counted. Requests that run make it a little positive; with sampled traces it grows.",
 			Queries: one(`sum by (job, instance) (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[1h])
   unless on (job, instance) sglang:num_requests_total{engine_type="prefill"})

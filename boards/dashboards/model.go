@@ -46,6 +46,8 @@ type Panel struct {
 	Words []Word
 	// SortBy is a table's column, the largest value first; the first one if empty.
 	SortBy string
+	// Signed: values may be below 0.
+	Signed bool
 	// Max is the top of the axis; 0 leaves it to the values.
 	Max float64
 }

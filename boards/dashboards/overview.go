@@ -97,7 +97,7 @@ func sinceWhen() Row {
 			Queries: quantiles(tpot, "@requests"),
 		},
 		{
-			Title: "Which instance", Show: Table, SortBy: "TTFT × usual", Unit: Count, W: 24, H: 7, Needs: []Need{Metrics, Traces},
+			Title: "Which instance", Show: Table, SortBy: "TTFT × usual", Unit: Count, W: 24, H: 6, Needs: []Need{Metrics, Traces},
 			Says: "The last 5 minutes by engine. One red line: that engine (or its node). All red: the traffic, or what all share. Requests of engines whose spans don't say service.instance.id stand under the collector's instance.",
 			Queries: []Query{
 				{Expr: quantile(0.99, ttft, "@requests", recent, byInstance...), Legend: "TTFT P99", Unit: Seconds},
@@ -108,7 +108,7 @@ func sinceWhen() Row {
 				{Expr: ratio(failed(recent, byInstance...), rate(duration+"_count", "@requests", recent, byInstance...)), Legend: "failed", Unit: Percent, Limits: errLimits},
 				{Expr: overDP("sglang:num_running_reqs", `@page,priority=""`), Legend: "running", Unit: Count},
 				{Expr: overDP("sglang:num_queue_reqs", `@page,priority=""`), Legend: "queued", Unit: Count},
-				{Expr: "max by (job, instance) (sglang:token_usage{@page})", Legend: "KV used", Unit: Percent, Limits: fullLimits},
+				{Expr: "max by (job, instance) (" + kvUse() + ")", Legend: "KV used", Unit: Percent, Limits: fullLimits},
 			},
 		},
 	}}
@@ -143,8 +143,8 @@ func capacity() Row {
 	return Row{Title: "Capacity", Panels: []Panel{
 		{
 			Title: "KV memory in use", Unit: Percent, W: 6, H: 7, Needs: []Need{Metrics}, Max: 1,
-			Says:    "The fullest DP rank of each engine, of what requests hold (the cache that could be evicted is not in it). Near 1 requests wait for memory, then lose their KV: Retractions.",
-			Queries: one("max by (job, instance) (sglang:token_usage{@page})", "{{instance}}"),
+			Says:    "The fullest DP rank of each engine: what is neither free nor cache that could be evicted. Near 1 requests wait for memory, then lose their KV: Retractions.",
+			Queries: one("max by (job, instance) ("+kvUse()+")", "{{instance}}"),
 		},
 		{
 			Title: "Retractions per request", Unit: Count, W: 6, H: 7, Needs: []Need{Traces},
@@ -185,8 +185,8 @@ func outcomes() Row {
 			Queries: one("sum by (endpoint) (sglang:http_requests_active{@engine})", "{{endpoint}}"),
 		},
 		{
-			Title: "Accepted minus finished", Unit: Count, W: 6, H: 7, Needs: []Need{Metrics, Traces},
-			Says: "Requests that the front end accepted in the window less those whose end was seen. Swings around 0; stays above: requests hang or get lost, or spans don't arrive (board Telemetry health).",
+			Title: "Accepted minus finished", Unit: Count, Signed: true, W: 6, H: 7, Needs: []Need{Metrics, Traces},
+			Says: "Requests that the front ends accepted in 15 minutes less those whose end was seen: as many as more run now than then. Grows: requests wait, hang or get lost, or spans don't arrive (board Telemetry health).",
 			Queries: one(`sum (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[15m])
   unless on (job, instance) sglang:num_requests_total{engine_type="prefill"})
 - sum (increase(`+duration+`_count{@requests}[15m]))`, "accepted − finished"),

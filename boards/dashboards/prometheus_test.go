@@ -5,12 +5,9 @@ package dashboards_test
 
 import (
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,13 +19,15 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/boards/dashboards"
 	"github.com/otelcol-sglang/otelcol-sglang/boards/dashboards/ask"
 	"github.com/otelcol-sglang/otelcol-sglang/boards/dashboards/picture"
+	"github.com/otelcol-sglang/otelcol-sglang/boards/internal/prometheus"
 	"github.com/otelcol-sglang/otelcol-sglang/boards/record"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 )
 
-// played are engines that together have all that boards show. Each has its own hour.
+// played are engines that together have all that boards show. Each has a day of its own, so
+// that none is what is usual for another.
 func played() []*record.Scenario {
-	const faultAt, length = 12 * time.Minute, 20 * time.Minute
+	const faultAt, length = 6 * time.Minute, 12 * time.Minute
 	return []*record.Scenario{
 		{
 			Name: "healthy", Load: "mixed:rate=0.7", Length: length,
@@ -62,6 +61,14 @@ func played() []*record.Scenario {
 			Settings: func(a *args.Args) { a.ModelProfile = "llama-70b-h100" },
 		},
 		{
+			Name: "uneven routing", Load: "chat:rate=2", Length: length, FaultAt: faultAt,
+			Faults: []string{"dp-skew-routing:rank=0,share=0.9"}, Settings: groups,
+		},
+		{
+			Name: "uneven lengths", Load: "chat:rate=2,spread=1.2,input=400", Length: length, FaultAt: faultAt,
+			Faults: []string{"dp-skew-length"}, Settings: groups,
+		},
+		{
 			Name: "engine without metrics, lost spans", Load: "chat:rate=0.7,stream=0", Length: length, FaultAt: faultAt,
 			Faults:   []string{"no-scheduler-spans:share=0.5"},
 			Settings: func(a *args.Args) { a.ModelProfile, a.EnableMetrics = "llama-70b-h100", false },
@@ -77,9 +84,40 @@ func wide(a *args.Args) {
 	a.EnableMetricsForAllSchedulers, a.DeviceTimer = true, true
 }
 
+// groups is an engine with two DP groups.
+func groups(a *args.Args) {
+	a.ModelProfile, a.TPSize, a.DPSize, a.EnableDPAttention = "llama-70b-h100", 4, 2, true
+}
+
 // absent are the queries without an answer in all that is played, with the reason.
 // Their panels say what they need.
-var absent = map[string]string{}
+var absent = map[string]string{
+	"sglang-ranks/Which rank was last#last in":                    noDimension,
+	"sglang-ranks/Which rank was last#skew P50":                   noDimension,
+	"sglang-ranks/Which rank was last#skew P99":                   noDimension,
+	"sglang-ranks/Which rank was last#× usual":                    noDimension,
+	"sglang-ranks/Experts' balance#{{instance}} {{forward_mode}}": "the recorder keeps no summaries",
+
+	"sglang-telemetry/Bytes per request to the backend#{{exporter}}": noCore,
+	"sglang-telemetry/The collector's CPU#{{instance}}":              noCore,
+	"sglang-telemetry/The collector's memory#{{instance}} resident":  noCore,
+	"sglang-telemetry/Sending queues#{{instance}} {{exporter}}":      noCore,
+
+	"sglang-telemetry/Lost, late and dropped spans#rankdedup lost: {{reason}}": noLoss,
+	"sglang-telemetry/Lost, late and dropped spans#rankdedup late: {{reason}}": noLoss,
+	"sglang-telemetry/Lost, late and dropped spans#genai lost: {{reason}}":     noLoss,
+	"sglang-telemetry/Lost, late and dropped spans#genai late: {{kind}}":       noLoss,
+	"sglang-telemetry/Requests with a part missing#without root":               noLoss,
+	"sglang-telemetry/Requests with a part missing#{{engine}} without a rank":  noLoss,
+
+	"sglang-cache/Storage tier#{{instance}} not brought: {{reason}}": "each prefetch brings what it asked for",
+}
+
+const (
+	noDimension = "the shipped configurations have no dimension for it"
+	noCore      = "the recorder is no whole collector"
+	noLoss      = "nothing is lost or late"
+)
 
 // window is the time that a scenario's boards show.
 type window struct {
@@ -91,19 +129,22 @@ type window struct {
 // BOARDS_PICTURES set to a folder the boards are drawn there.
 func TestEveryPanelHasData(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays two hours")
+		t.Skip("plays an hour and a half")
 	}
-	prometheus, windows := recorded(t)
+	server, windows := recorded(t)
 	answered := map[string]bool{}
 	for _, w := range windows {
+		if want := verdicts[w.Name]; want != "" {
+			assert.Equal(t, want, verdict(t, server, &w), w.Name)
+		}
 		for _, b := range dashboards.All() {
-			answers, err := w.view.Board(t.Context(), prometheus, b)
+			answers, err := w.view.Board(t.Context(), server, b)
 			require.NoError(t, err)
 			note(answered, b, answers)
 			drawn(t, &w, b, answers)
 		}
 		for _, p := range official() {
-			answers, err := w.view.Panel(t.Context(), prometheus, p)
+			answers, err := w.view.Panel(t.Context(), server, p)
 			require.NoError(t, err)
 			noteAnswers(answered, "official/"+p.Title, answers)
 		}
@@ -118,6 +159,37 @@ func TestEveryPanelHasData(t *testing.T) {
 		assert.True(t, asked, "%s is no query of a board", key)
 		assert.False(t, ok, "%s has data: take it off the list", key)
 	}
+}
+
+// verdicts are what the panel DP verdict says of scenarios.
+var verdicts = map[string]string{"healthy": "even", "uneven routing": "routing", "uneven lengths": "lengths"}
+
+func verdict(t *testing.T, server v1.API, w *window) string {
+	t.Helper()
+	p := panelOf(t, "DP verdict")
+	answers, err := w.view.Panel(t.Context(), server, p)
+	require.NoError(t, err)
+	require.Len(t, answers[0].Series, 1)
+	v, _ := answers[0].Series[0].Last()
+	for _, word := range p.Words {
+		if word.Value == strconv.FormatFloat(v, 'g', -1, 64) {
+			return word.Text
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+func panelOf(t *testing.T, title string) *dashboards.Panel {
+	t.Helper()
+	for _, b := range dashboards.All() {
+		for _, p := range b.Panels() {
+			if p.Title == title {
+				return p
+			}
+		}
+	}
+	require.Fail(t, "no panel", title)
+	return nil
 }
 
 func note(answered map[string]bool, b *dashboards.Board, answers [][]ask.Answer) {
@@ -137,65 +209,23 @@ func noteAnswers(answered map[string]bool, panel string, answers []ask.Answer) {
 	}
 }
 
-// recorded is a Prometheus that has what is played, each scenario in an hour of its own.
+// recorded is a Prometheus that has what is played, each scenario on its day.
 func recorded(t *testing.T) (v1.API, []window) {
 	t.Helper()
-	for _, program := range []string{"prometheus", "promtool"} {
-		if _, err := exec.LookPath(program); err != nil && os.Getenv("CI") == "" {
-			t.Skip(program + " is missing")
-		}
-	}
-	dir, start := t.TempDir(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	prometheus.Need(t, "prometheus")
+	prometheus.Need(t, "promtool")
+	data, start := t.TempDir(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var windows []window
 	for i, s := range played() {
-		r, at := record.Play(t, s), start.Add(time.Duration(i)*time.Hour)
-		file := filepath.Join(dir, "recording")
-		to, err := os.Create(file)
-		require.NoError(t, err)
-		require.NoError(t, r.WriteOpenMetrics(to, at))
-		require.NoError(t, to.Close())
-		out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", file, filepath.Join(dir, "tsdb")).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		end := at.Add(r.End().Sub(r.Start))
-		windows = append(windows, window{s, ask.View{Start: at, End: end, Scrape: r.Step, Points: 200}})
+		began := time.Now()
+		r, at := record.Play(t, s), start.Add(time.Duration(i)*24*time.Hour)
+		t.Logf("%s: %s played in %s", s.Name, s.Length, time.Since(began).Round(time.Second))
+		prometheus.Fill(t, data, r, at)
+		windows = append(windows, window{s, ask.View{Start: at, End: at.Add(r.End().Sub(r.Start)), Scrape: r.Step, Points: 200}})
 	}
-	return serve(t, dir), windows
-}
-
-// serve starts Prometheus on the folder's blocks, until the test ends.
-func serve(t *testing.T, dir string) v1.API {
-	t.Helper()
-	config := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(config, nil, 0o600))
-	free, err := net.Listen("tcp", "localhost:0")
+	client, err := api.NewClient(api.Config{Address: prometheus.Serve(t, data)})
 	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
-	cmd := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"),
-		"--storage.tsdb.retention.time=100y", "--web.listen-address="+address, "--log.level=error")
-	cmd.Stderr = t.Output()
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // killed by us
-	})
-	require.Eventually(t, func() bool { return ready(t, "http://"+address+"/-/ready") }, time.Minute, 100*time.Millisecond)
-	client, err := api.NewClient(api.Config{Address: "http://" + address})
-	require.NoError(t, err)
-	return v1.NewAPI(client)
-}
-
-func ready(t *testing.T, url string) bool {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	return v1.NewAPI(client), windows
 }
 
 // drawn draws a board, if BOARDS_PICTURES says where.

@@ -79,6 +79,13 @@ func perDP(metric, filter string) string {
 	return fmt.Sprintf("max by (job, instance, dp_rank) (%s{%s})", metric, filter)
 }
 
+// kvUse is the part of a DP rank's KV pool that is neither free nor could be evicted:
+// what token_usage says, not rounded, and memory that something else took with it.
+func kvUse() string {
+	return "1 - (" + perDP("sglang:kv_available_tokens", "@page") + " + " + perDP("sglang:kv_evictable_tokens", "@page") +
+		")\n/ (" + perDP("sglang:max_total_num_tokens", "@page") + " > 0)"
+}
+
 // quantiles of a histogram as lines, and its mean.
 func quantiles(metric, filter string) []Query {
 	return []Query{

@@ -111,7 +111,7 @@ func perRank() Row {
 		{
 			Title: "KV memory in use", Unit: Percent, W: 6, H: 7, Needs: []Need{Metrics}, Max: 1,
 			Says:    "Of each DP rank's pool.",
-			Queries: one(perDP("sglang:token_usage", "@page"), legend),
+			Queries: one(kvUse(), legend),
 		},
 		{
 			Title: "Generated tokens", Unit: TokensRate, W: 6, H: 7, Needs: []Need{Metrics},
@@ -149,7 +149,7 @@ func syncing() Row {
 			Queries: one(ratio(rate("sglang:eplb_balancedness_sum", "@page", graph, "instance", "forward_mode"), rate("sglang:eplb_balancedness_count", "@page", graph, "instance", "forward_mode")), "{{instance}} {{forward_mode}}"),
 		},
 		{
-			Title: "DP ranks known to the collector", Show: Table, Unit: Count, W: 24, H: 6, Needs: []Need{OwnMetrics, Metrics, Traces},
+			Title: "DP ranks known to the collector", Show: Table, Unit: Count, W: 24, H: 5, Needs: []Need{OwnMetrics, Metrics, Traces},
 			Says: "By its spans, its page, and its own settings. Fewer by spans: a rank's spans don't arrive, so its requests are missing. 0 by spans and 1 by page: no DP.",
 			Queries: []Query{
 				{Expr: `max by (engine, page) (otelcol_processor_genai_dp_ranks{@own,source="spans"})`, Legend: "by spans", Unit: Count},

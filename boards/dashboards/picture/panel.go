@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -56,7 +55,7 @@ func graph(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 	if p.Max > 0 {
 		pl.Y.Max = p.Max
 	}
-	if !strings.Contains(p.Title, "minus") {
+	if !p.Signed {
 		pl.Y.Min = 0
 	}
 	if pl.Y.Max <= pl.Y.Min {
