@@ -43,7 +43,7 @@ func TestEachCaseHasItsTest(t *testing.T) {
 		seen[number] = true
 		references := reference.FindAllStringSubmatch(tests, -1)
 		assert.NotEmpty(t, references, "case %s names no test", number)
-		assert.Equal(t, strings.Count(tests, "`")/2, len(references), "case %s: %s", number, tests)
+		assert.Len(t, references, strings.Count(tests, "`")/2, "case %s: %s", number, tests)
 		for _, ref := range references {
 			assert.True(t, exists(t, ref[1], ref[2], ref[3]), "case %s: no %s in %s has %q", number, ref[2], ref[1], ref[3])
 		}

@@ -47,6 +47,9 @@ func ParseSelector(text string) (Selector, error) {
 			s.labels[l.GetName()] = l.GetValue()
 		}
 	}
+	if base, bucket := strings.CutSuffix(s.name, "_bucket"); bucket {
+		return Selector{}, fmt.Errorf("series must not be a bucket: %s_count and %s_sum go the same way (got %q)", base, base, text)
+	}
 	for _, suffix := range suffixes {
 		base, cut := strings.CutSuffix(s.name, suffix)
 		if _, known := sglang.FamilyOf(s.name); cut && !known {
@@ -113,7 +116,7 @@ func Series(s Selector, before, after, shown Families, instance string) ([]Folde
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		folded := fold(f, groups[key])
 		folded.Series = name + s.suffix + "{" + key + "}"
-		folded.cumulative = typeOf(raw) != sglang.TypeGauge
+		folded.cumulative = typeOf(raw) == sglang.TypeCounter || typeOf(raw) == sglang.TypeHistogram
 		folded.later = folded.result
 		if series := later[key]; len(series) > 0 {
 			folded.later = fold(f, series).result
@@ -283,6 +286,9 @@ func (f *Folded) judge(family *sglang.Family) {
 			f.cumulative && f.result <= f.shown && f.shown <= f.later
 		switch {
 		case agrees:
+		case f.reportedBefore():
+			f.Note = "the lowest rank shows nothing at this moment; it has reported before, and so stands"
+			agrees = true
 		case f.cumulative && f.shown > f.later:
 			f.Note = "the collector carries a counter on where one rank began anew: the engine's page has lost what was before"
 		case f.result != f.later:
@@ -293,6 +299,12 @@ func (f *Folded) judge(family *sglang.Family) {
 		}
 	}
 	f.Agrees = &agrees
+}
+
+// reportedBefore: the page can't show that a rank once reported; the collector knows.
+func (f *Folded) reportedBefore() bool {
+	lowest := f.Raw[0]
+	return f.Rule == ruleTexts[sglang.ReduceFirst] && !lowest.reports && equal(f.shown, lowest.Value)
 }
 
 func equal(a, b float64) bool {

@@ -40,6 +40,8 @@ func TestSelector(t *testing.T) {
 	s, err = ParseSelector("sglang:queue_time_seconds_count")
 	require.NoError(t, err)
 	assert.Equal(t, Selector{name: "sglang:queue_time_seconds", suffix: "_count", labels: map[string]string{}}, s)
+	_, err = ParseSelector(`sglang:queue_time_seconds_bucket{le="1"}`)
+	require.ErrorContains(t, err, "must not be a bucket")
 	for _, bad := range []string{"", "a b", "{", "a{b}", "a\nb"} {
 		_, err := ParseSelector(bad)
 		require.ErrorContains(t, err, "series must be a name", bad)
@@ -55,6 +57,9 @@ sglang:load_back_bytes_total{tp_rank="0"} 10
 sglang:load_back_bytes_total{tp_rank="1"} 30
 # TYPE sglang:fwd_occupancy gauge
 sglang:fwd_occupancy{tp_rank="0"} NaN
+# TYPE sglang:num_queue_reqs gauge
+sglang:num_queue_reqs{tp_rank="0"} 0
+sglang:num_queue_reqs{tp_rank="1"} 3
 # TYPE sglang:unheard_of gauge
 sglang:unheard_of{tp_rank="0"} 1
 `
@@ -68,6 +73,7 @@ sglang:unheard_of{tp_rank="0"} 1
 		{"copies", "sglang:num_running_reqs", engine, collector("sglang:num_running_reqs{} 5\n"), "5", "5", true, ""},
 		{"wrong", "sglang:num_running_reqs", engine, collector("sglang:num_running_reqs{} 10\n"), "5", "10", false, "does not give"},
 		{"absent", "sglang:num_running_reqs", engine, "other 1\n", "5", "", false, "no such series"},
+		{"idle at the moment", "sglang:num_queue_reqs", engine, collector("sglang:num_queue_reqs{} 0\n"), "3", "0", true, "reported before"},
 		{
 			"another engine", "sglang:num_running_reqs", engine,
 			strings.ReplaceAll(collector("sglang:num_running_reqs{} 5\n"), "host:1", "host:2"), "5", "", false, "no such series",
@@ -105,10 +111,10 @@ sglang:unheard_of{tp_rank="0"} 1
 			assert.Contains(t, b.String(), "result  "+tc.result)
 		})
 	}
-	s, err := ParseSelector("sglang:num_queue_reqs")
+	s, err := ParseSelector("sglang:num_paused_reqs")
 	require.NoError(t, err)
 	_, err = Series(s, families(t, engine), nil, nil, "")
-	require.ErrorContains(t, err, "no family sglang:num_queue_reqs")
+	require.ErrorContains(t, err, "no family sglang:num_paused_reqs")
 	s, err = ParseSelector(`sglang:num_running_reqs{dp_rank="9"}`)
 	require.NoError(t, err)
 	_, err = Series(s, families(t, engine), nil, nil, "")
