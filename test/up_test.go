@@ -163,6 +163,7 @@ func TestUp(t *testing.T) {
 	d := startDemo(t, "--", "--tp-size=2", "--load=chat:rate=4,turns=1", "--truth="+truth)
 	d.says(summaryLine)
 	d.says(`scraped engines: 1 of 1 up`)
+	require.NoError(t, d.cmd.Process.Signal(os.Interrupt), "twice, as some programs do")
 	d.interrupt()
 	require.NoError(t, d.err)
 	assert.Contains(t, d.printed(), "stopping the collector")

@@ -128,7 +128,7 @@ func (m *message) text() (string, error) {
 
 func chatTokens(messages []message) ([]int32, error) {
 	if len(messages) == 0 {
-		return nil, errors.New("Messages cannot be empty.") //nolint:staticcheck // the engine's words
+		return nil, errors.New("Messages cannot be empty.") //nolint:staticcheck,revive // the engine's words
 	}
 	ids := []int32{vocab.BeginOfText}
 	for i := range messages {
@@ -192,7 +192,7 @@ func (s *Service) request(r *http.Request, kind ledger.Kind, prompt []int32, sm 
 		return nil, err
 	}
 	if maxTokens != nil && *maxTokens < 0 {
-		return nil, fmt.Errorf("max_new_tokens must be at least 0, got %d.", *maxTokens) //nolint:staticcheck // the engine's words
+		return nil, fmt.Errorf("max_new_tokens must be at least 0, got %d.", *maxTokens) //nolint:staticcheck,revive // the engine's words
 	}
 	q.MaxTokens = standard
 	if maxTokens != nil {

@@ -173,7 +173,7 @@ func Check(a *args.Args, r *ledger.Request) error {
 	case n == 0:
 		return fmt.Errorf("input_ids should be a non-empty list of tokens")
 	case n >= a.ContextLength:
-		return fmt.Errorf("The input (%d tokens) is longer than the model's context length (%d tokens).", n, a.ContextLength) //nolint:staticcheck // the engine's words
+		return fmt.Errorf("The input (%d tokens) is longer than the model's context length (%d tokens).", n, a.ContextLength) //nolint:staticcheck,revive // the engine's words
 	case r.Kind != ledger.KindEmbedding && r.MaxTokens > a.ContextLength-n: // their sum may overflow
 		return fmt.Errorf("Requested token count exceeds the model's maximum context length of %d tokens. "+ //nolint:staticcheck // the engine's words
 			"You requested a total of %d tokens: %d tokens from the input messages and %d tokens for the completion. "+

@@ -269,9 +269,9 @@ func TestCheck(t *testing.T) {
 	r.Prompt = make([]int32, 100)
 	require.ErrorContains(t, Check(&a, r), "The input (100 tokens) is longer")
 	r.Prompt, r.MaxTokens = make([]int32, 50), 51
-	assert.ErrorContains(t, Check(&a, r), "You requested a total of 101 tokens")
+	require.ErrorContains(t, Check(&a, r), "You requested a total of 101 tokens")
 	r.MaxTokens = math.MaxInt
-	assert.ErrorContains(t, Check(&a, r), "maximum context length of 100 tokens")
+	require.ErrorContains(t, Check(&a, r), "maximum context length of 100 tokens")
 	r.MaxTokens = 50
 	assert.NoError(t, Check(&a, r))
 }
