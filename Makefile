@@ -39,13 +39,13 @@ test:
 	$(GO) test ./...
 	cd bench && $(GO) test ./...
 
-# How often each property is tried; there are eight.
-CHECKS ?= 150000
+# How often each property is tried; there are ten.
+CHECKS ?= 100000
 
 ## property: the property tests of rankdedup's traces, more than a million cases (an hour or more)
 .PHONY: property
 property:
-	$(GO) test -count=1 -timeout 12h -run 'Late|Union|Conversation|Parallel|Cold|Engines|Shutdown' \
+	$(GO) test -count=1 -timeout 12h -run 'Late|Union|Conversation|Parallel|Cold|Engines|Shutdown|LongTrace' \
 		./processor/rankdedupprocessor/internal/fold -rapid.checks=$(CHECKS)
 
 ## race: the same under the race detector (gcc)
