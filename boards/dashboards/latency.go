@@ -107,7 +107,9 @@ func decodeBudget(title string) Row {
 }
 
 func comparisons() Row {
-	versions := ` * on (job, instance) group_left (sglang_version) max by (job, instance, sglang_version) (target_info{sglang_version!=""})`
+	// Pages and spans of one engine share a target_info, and only the pages' has the
+	// version: the exporter shows now the one, now the other.
+	versions := ` * on (job, instance) group_left (sglang_version) topk by (job, instance) (1, max by (job, instance, sglang_version) (last_over_time(target_info{sglang_version!=""}[5m])))`
 	return Row{Title: "Engine, gateway, version", Panels: []Panel{
 		{
 			Title: "Mean TTFT by who measures", Unit: Seconds, W: 8, H: 8, Needs: []Need{Metrics, Traces},

@@ -42,7 +42,7 @@ func played() []*record.Scenario {
 			},
 		},
 		{
-			Name: "KV pressure", Load: "chat:rate=3,turns=1,input=20,prefix=10,output=300", Length: length, FaultAt: faultAt,
+			Name: "KV pressure", Load: "chat:rate=3,turns=1,input=20,prefix=10,output=300", Length: 2 * length, FaultAt: 17 * time.Minute,
 			Faults: []string{"kv-pressure:share=0.97"},
 			Settings: func(a *args.Args) {
 				a.ModelProfile, a.MaxTotalTokens, a.ScheduleConservativeness = "llama-70b-h100", 200_000, 0.05
@@ -61,11 +61,11 @@ func played() []*record.Scenario {
 			Settings: func(a *args.Args) { a.ModelProfile = "llama-70b-h100" },
 		},
 		{
-			Name: "uneven routing", Load: "chat:rate=2", Length: length, FaultAt: faultAt,
+			Name: "uneven routing", Load: "chat:rate=0.6", Length: length, FaultAt: faultAt,
 			Faults: []string{"dp-skew-routing:rank=0,share=0.9"}, Settings: groups,
 		},
 		{
-			Name: "uneven lengths", Load: "chat:rate=2,spread=1.2,input=400", Length: length, FaultAt: faultAt,
+			Name: "uneven lengths", Load: "chat:rate=0.6,spread=1.2,input=400", Length: length, FaultAt: faultAt,
 			Faults: []string{"dp-skew-length"}, Settings: groups,
 		},
 		{
@@ -110,12 +110,16 @@ var absent = map[string]string{
 	"sglang-telemetry/Requests with a part missing#without root":               noLoss,
 	"sglang-telemetry/Requests with a part missing#{{engine}} without a rank":  noLoss,
 
+	"sglang-latency/TTFT P99 by engine version#{{sglang_version}}": noInfo,
+	"sglang-latency/Requests by engine version#{{sglang_version}}": noInfo,
+
 	"sglang-cache/Storage tier#{{instance}} not brought: {{reason}}": "each prefetch brings what it asked for",
 }
 
 const (
 	noDimension = "the shipped configurations have no dimension for it"
 	noCore      = "the recorder is no whole collector"
+	noInfo      = "the recorder keeps one target_info of pages and spans, that of the spans"
 	noLoss      = "nothing is lost or late"
 )
 

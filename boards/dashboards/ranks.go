@@ -3,8 +3,9 @@
 
 package dashboards // import "github.com/otelcol-sglang/otelcol-sglang/boards/dashboards"
 
-// Of DP ranks, the largest against their mean. From here on they are uneven.
-const uneven = "1.5"
+// Of DP ranks, the largest against their mean: uneven above the one, even below the
+// other.
+const uneven, even = "1.5", "1.25"
 
 func ranks() *Board {
 	return &Board{
@@ -62,14 +63,16 @@ func skewOf(perRank string) string {
 }
 
 func spread() Row {
-	requests := `max by (instance, dp_rank) (avg_over_time(sglang:num_running_reqs{@page,priority="",dp_rank!=""}[5m]) + avg_over_time(sglang:num_queue_reqs{@page,priority="",dp_rank!=""}[5m]))`
-	tokens := `max by (instance, dp_rank) (avg_over_time(sglang:num_used_tokens{@page,dp_rank!=""}[5m]))`
+	requests := `max by (instance, dp_rank) (increase(sglang:queue_time_seconds_count{@page,dp_rank!=""}[5m]))`
+	tokens := `max by (instance, dp_rank) (sum by (instance, dp_rank, pp_rank) (increase(sglang:realtime_tokens_total{@page,dp_rank!="",mode=~"prefill_.+"}[5m])))`
 	return Row{Title: "DP: routing or lengths?", Panels: []Panel{
 		{
 			Title: "DP verdict", Show: Stat, Unit: Count, W: 6, H: 7, Needs: []Need{Metrics, Replicas},
-			Says: "Of 5 minutes. routing: one rank has more than 1.5 times the mean of requests, so the router sends unevenly. lengths: requests are even, but one rank holds more than 1.5 times the mean of tokens, so prompts or answers differ. even: neither.",
-			Queries: now(`2 * (`+skewOf(requests)+` > bool `+uneven+`)
-+ (`+skewOf(requests)+` <= bool `+uneven+`) * (`+skewOf(tokens)+` > bool `+uneven+`)`, "{{instance}}"),
+			Says:  "Of 5 minutes. routing: one rank began more than 1.5 times the mean rank's requests, so they are sent unevenly. lengths: requests are even (below 1.25), but one rank prefilled more than 1.5 times the mean rank's tokens: it gets the long prompts. even: neither. The alerts judge alike.",
+			Empty: "fewer than 20 requests in 5 minutes",
+			Queries: now(`(2 * (`+skewOf(requests)+` > bool `+uneven+`)
++ (`+skewOf(requests)+` < bool `+even+`) * (`+skewOf(tokens)+` > bool `+uneven+`))
+and on (instance) sum by (instance) (`+requests+`) > 20`, "{{instance}}"),
 			Words: []Word{{"0", "even", "green"}, {"1", "lengths", yellow}, {"2", "routing", red}},
 		},
 		{
@@ -82,7 +85,7 @@ func spread() Row {
 		},
 		{
 			Title: "Most against mean", Unit: Times, W: 9, H: 7, Needs: []Need{Metrics, Replicas},
-			Says: "The DP rank with most requests, and with most KV tokens, over the mean of all. What the verdict judges: above 1.5 is uneven.",
+			Says: "The DP rank that began most requests, and the one that prefilled most tokens, over the mean of all, 5 minutes each. What the verdict judges.",
 			Queries: []Query{
 				{Expr: skewOf(requests), Legend: "{{instance}} requests"},
 				{Expr: skewOf(tokens), Legend: "{{instance}} tokens"},
