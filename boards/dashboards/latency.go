@@ -123,11 +123,13 @@ func comparisons() Row {
 		{
 			Title: "TTFT P99 by engine version", Unit: Seconds, W: 8, H: 8, Needs: []Need{Metrics, Traces, EngineInfo},
 			Says:    "Before and after an upgrade, or two versions side by side. See how many requests each stands for, on the right.",
+			Empty:   "pages don't say the engine's version, or spans and pages don't share an instance",
 			Queries: one(fmt.Sprintf("histogram_quantile(0.99, sum by (le, sglang_version) (rate(%s_bucket{@requests}[$__rate_interval])%s))", ttft, versions), "{{sglang_version}}"),
 		},
 		{
 			Title: "Requests by engine version", Show: Stack, Unit: PerSecond, W: 8, H: 8, Needs: []Need{Metrics, Traces, EngineInfo},
 			Says:    "Finished requests of each version: a P99 of few requests says little.",
+			Empty:   "pages don't say the engine's version, or spans and pages don't share an instance",
 			Queries: one(fmt.Sprintf("sum by (sglang_version) (rate(%s_count{@requests}[$__rate_interval])%s)", duration, versions), "{{sglang_version}}"),
 		},
 	}}
