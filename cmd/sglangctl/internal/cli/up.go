@@ -213,6 +213,9 @@ func (d *demo) watch(ctx context.Context, out io.Writer, collector *up.Process, 
 	case err := <-feed.died():
 		return err
 	case <-collector.Done():
+		if ctx.Err() != nil {
+			return nil // the signal reached it too
+		}
 		return collector.Death()
 	}
 }

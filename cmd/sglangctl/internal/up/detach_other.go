@@ -1,7 +1,7 @@
 // Copyright The otelcol-sglang Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !linux
+//go:build !unix
 
 package up // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/up"
 
