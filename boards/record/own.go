@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -23,6 +24,8 @@ type own struct {
 	target []Label
 }
 
+const ownPrefix = "otelcol_"
+
 func (o *own) scrape(add func(sample)) error {
 	var rm metricdata.ResourceMetrics
 	if err := o.reader.Collect(context.Background(), &rm); err != nil {
@@ -30,6 +33,9 @@ func (o *own) scrape(add func(sample)) error {
 	}
 	for _, sm := range rm.ScopeMetrics {
 		for _, m := range sm.Metrics {
+			if !strings.HasPrefix(m.Name, ownPrefix) {
+				continue // of libraries; the Collector shows them at a higher level only
+			}
 			o.metric(escape(m.Name), m.Data, add)
 		}
 	}

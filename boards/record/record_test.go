@@ -4,33 +4,80 @@
 package record
 
 import (
-	"os"
-	"path/filepath"
+	"math"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-func TestTry(t *testing.T) {
-	dir := os.Getenv("OUT")
-	for i, s := range Scenarios() {
-		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(dir, s.Name+".om")
-			if _, err := os.Stat(file); err == nil {
-				t.Skip()
-			}
-			began := time.Now()
-			r := Play(t, s)
-			t.Log(time.Since(began), len(r.Series()), r.Steps)
-			f, err := os.Create(file + ".tmp")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.WriteOpenMetrics(f, time.Date(2030, 1, 1+i, 0, 0, 0, 0, time.UTC)); err != nil {
-				t.Fatal(err)
-			}
-			f.Close()
-			os.Rename(file+".tmp", file)
-		})
+func made() *Recording {
+	r := newRecording(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Step)
+	quoted := []Label{{"a", "x\\\"\n' y"}, {"le", "1.0"}}
+	for step := range 8 {
+		r.add(sample{"steady", nil, 3})
+		if step > 0 && step < 4 {
+			r.add(sample{"sglang:gone", quoted, float64(step) / 2})
+		}
+		r.next()
 	}
+	return r
+}
+
+func TestInputSeries(t *testing.T) {
+	var b strings.Builder
+	made().InputSeries(&b)
+	assert.Equal(t, `      - series: 'sglang:gone{a="x\\\"\n'' y",le="1.0"}'
+        values: '_x1 0.5 1 1.5 stale _x3'
+      - series: 'steady{}'
+        values: '3x7'
+`, b.String())
+}
+
+// What is written is what is read.
+func TestRead(t *testing.T) {
+	r := made()
+	var b strings.Builder
+	require.NoError(t, r.WriteOpenMetrics(&b, r.Start))
+	assert.True(t, strings.HasSuffix(b.String(), "# EOF\n"))
+	got, err := Read(strings.NewReader(b.String()))
+	require.NoError(t, err)
+	assert.Equal(t, r.Start, got.Start)
+	assert.Equal(t, r.Steps, got.Steps)
+	want := r.Series()
+	for i, s := range got.Series() {
+		assert.Equal(t, want[i].Name, s.Name)
+		assert.Equal(t, want[i].Labels, s.Labels)
+		assert.Equal(t, want[i].notation(r.Steps), s.notation(r.Steps))
+	}
+	_, err = Read(strings.NewReader("a 1\n"))
+	assert.ErrorIs(t, err, errLine)
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{1: "1.0", 0.25: "0.25", 1e-5: "1e-05", 1e21: "1e+21", math.Inf(1): "+Inf", 0: "0.0"} {
+		assert.Equal(t, want, number(v))
+	}
+}
+
+// A minute of an engine has what each part makes.
+func TestPlay(t *testing.T) {
+	r := Play(t, &Scenario{Load: "chat:rate=2", Length: time.Minute})
+	last := map[string]float64{}
+	for _, s := range r.Series() {
+		if v := s.at(r.Steps - 1); !IsAbsent(v) {
+			last[s.Name] += v
+		}
+	}
+	assert.Equal(t, 5, r.Steps)
+	for _, name := range []string{
+		"sglang:num_requests_total", "gen_ai_server_request_duration_count", "sglang_request_stage_duration_sum", "sglang_ranks_skew_count",
+		"otelcol_processor_genai_roots", "otelcol_processor_genai_engines", "otelcol_receiver_sglang_engine_up",
+		"otelcol_processor_rankdedup_spans_folded", "target_info", "up",
+	} {
+		assert.Positive(t, last[name], name)
+	}
+	assert.InDelta(t, last["sglang:num_requests_total"], last["gen_ai_server_request_duration_count"], 0.3*last["sglang:num_requests_total"])
 }

@@ -44,7 +44,7 @@ func healthy() []*Scenario {
 			Name: "healthy", About: "chat, documents and short completions with priorities; some clients hang up",
 			Load: "mixed:rate=1", Settings: func(a *args.Args) { large(a); a.EnablePriorityScheduling = true }, Length: hour,
 		},
-		{Name: "healthy-bursts", About: "48 requests at once, every 15 s", Load: "burst", Settings: large, Length: hour},
+		{Name: "healthy-bursts", About: "16 requests at once, every 15 s", Load: "burst:burst=16", Settings: large, Length: hour},
 	}
 }
 
@@ -99,7 +99,7 @@ func ranks() []*Scenario {
 		{Name: "clock-skew", About: "one rank's clock is off, as on another host without NTP", Faults: []string{"clock-skew:rank=1,offset=-250ms"}, Load: chat, Settings: large},
 		{Name: "dead-rank", About: "one rank's process sends nothing any more", Faults: []string{"dead-rank:rank=1"}, Load: chat, Settings: large},
 		{Name: "dp-skew-routing", About: "the router sends most requests to one DP rank", Faults: []string{"dp-skew-routing:rank=0,share=0.9"}, Load: plenty, Settings: dp},
-		{Name: "dp-skew-length", About: "one DP rank gets the long prompts", Faults: []string{"dp-skew-length"}, Load: "chat:rate=2,spread=1.2,input=400", Settings: dp},
+		{Name: "dp-skew-length", About: "one DP rank gets the long prompts", Faults: []string{"dp-skew-length"}, Load: "chat:rate=1,spread=1,input=200", Settings: dp},
 	}
 }
 

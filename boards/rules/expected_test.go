@@ -21,6 +21,120 @@ const ownFault = "its own fault"
 var expected = map[string]map[string]string{
 	"healthy":        {},
 	"healthy-bursts": {},
+	"overload": {
+		"SGLangQueueGrowth":           ownFault,
+		"SGLangTTFTBudgetBurn":        "first tokens wait in the queue",
+		"SGLangTTFTBudgetBurn (page)": ownFault,
+		"SGLangE2EBudgetBurn (page)":  "the wait is a part of the answer's time",
+	},
+	"queue-full": {
+		"SGLangAvailabilityBudgetBurn (page)": ownFault,
+		"SGLangQueueGrowth":                   "a full queue is a long one",
+		"SGLangTTFTBudgetBurn":                "first tokens wait in the queue",
+		"SGLangTTFTBudgetBurn (page)":         "first tokens wait in the queue",
+	},
+	"kv-pressure": {
+		"SGLangKVPressure":            ownFault,
+		"SGLangQueueGrowth":           "requests wait for the pool",
+		"SGLangTTFTBudgetBurn":        "requests wait for the pool",
+		"SGLangTTFTBudgetBurn (page)": "requests wait for the pool",
+		"SGLangE2EBudgetBurn (page)":  "the wait is a part of the answer's time",
+	},
+	"retractions": {
+		"SGLangRetractionStorm":       ownFault,
+		"SGLangKVPressure":            "a full pool is why",
+		"SGLangQueueGrowth":           "requests wait for the pool",
+		"SGLangTTFTBudgetBurn (page)": "requests wait for the pool",
+		"SGLangE2EBudgetBurn":         "what is retracted is computed again",
+		"SGLangE2EBudgetBurn (page)":  ownFault,
+		"SGLangInvalidValues":         "late first tokens at about token 50 are refused",
+	},
+	"cache-drift": {
+		"SGLangCacheDrift":            ownFault,
+		"SGLangKVPressure":            "the pool that holds no prefixes holds few requests",
+		"SGLangQueueGrowth":           "requests wait for the pool",
+		"SGLangTTFTBudgetBurn":        "requests wait for the pool",
+		"SGLangTTFTBudgetBurn (page)": "requests wait for the pool",
+	},
+	"slow-rank": {
+		"SGLangRankSkew": ownFault,
+	},
+	"clock-skew": {
+		"SGLangRankSkew": "clocks that jump apart look the same; the runbook tells them apart",
+	},
+	"dead-rank": {
+		"SGLangRanksSilent": ownFault,
+	},
+	"dp-skew-routing": {
+		"SGLangDPSkewRouting": ownFault,
+	},
+	"dp-skew-length": {
+		"SGLangDPSkewLength": ownFault,
+	},
+	"worse-drafts": {
+		"SGLangWorseDrafts": ownFault,
+	},
+	"scheduler-stall": {
+		"SGLangSchedulerStall": ownFault,
+	},
+	"slow-steps": {
+		"SGLangSchedulerStall":        "a longer stall",
+		"SGLangTPOTBudgetBurn":        "each step is late",
+		"SGLangTPOTBudgetBurn (page)": ownFault,
+		"SGLangE2EBudgetBurn (page)":  "each step is late",
+	},
+	"stuck": {
+		"SGLangSchedulerStuck (page)":       ownFault,
+		"SGLangRequestsNotFinishing (page)": ownFault,
+		"SGLangRequestsOpenTooLong":         ownFault,
+	},
+	"slow-transfer": {
+		"SGLangPDTransferSlow": ownFault,
+	},
+	"failing-transfer": {
+		"SGLangPDTransferFailures": ownFault,
+	},
+	"frontend-flood": {
+		"SGLangFrontendFlood": ownFault,
+	},
+	"restart": {
+		"SGLangEngineRestarted":     ownFault,
+		"SGLangRequestsOpenTooLong": "what was open when it crashed never ends",
+	},
+	"page-500": {
+		"SGLangEnginePageDown":   ownFault,
+		"SGLangSpansWithoutPage": "that is what is left",
+	},
+	"page-slow": {
+		"SGLangEnginePageDown":   ownFault,
+		"SGLangSpansWithoutPage": "that is what is left",
+	},
+	"page-empty": {
+		"SGLangEnginePageDown":   ownFault,
+		"SGLangSpansWithoutPage": "that is what is left",
+	},
+	"no-spans": {
+		"SGLangPageWithoutSpans":    ownFault,
+		"SGLangRequestsOpenTooLong": "the ends of what was open never come",
+	},
+	"no-collector": {
+		"SGLangCollectorDown (page)": ownFault,
+	},
+	"no-scheduler-spans": {
+		"SGLangSchedulerSpansMissing": ownFault,
+	},
+	"exporter-overload": {
+		"SGLangIncompleteRoots":       ownFault,
+		"SGLangSchedulerSpansMissing": "where all of a request's are lost",
+	},
+	"metrics-off": {
+		"SGLangInvalidValues":    ownFault,
+		"SGLangSpansWithoutPage": ownFault,
+		"SGLangEnginePageDown":   "an engine without metrics has no page",
+	},
+	"coarse-buckets": {
+		"SGLangHistogramOverflow": ownFault,
+	},
 }
 
 func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
