@@ -122,7 +122,7 @@ func listeners(c *collector.Collector) map[string]func(access) error {
 func checkAccess(t *testing.T, c *collector.Collector, good access, bad map[string]access) {
 	t.Helper()
 	for listener, try := range listeners(c) {
-		assert.NoError(t, try(good), listener)
+		require.NoError(t, try(good), listener)
 		for who, a := range bad {
 			assert.Error(t, try(a), "%s takes %s", listener, who)
 		}
@@ -289,7 +289,7 @@ func TestBearer(t *testing.T) {
 		"another one's": {s.authority.Client(nil), engineToken},
 	})
 	for listener, try := range listeners(s.Collector) {
-		assert.ErrorContains(t, try(access{s.stranger.Client(nil), clientToken}), "x509", "the client of %s trusts another authority", listener)
+		require.ErrorContains(t, try(access{s.stranger.Client(nil), clientToken}), "x509", "the client of %s trusts another authority", listener)
 	}
 	s.checkAround(t)
 	s.Stop()
@@ -334,7 +334,7 @@ func TestTooLarge(t *testing.T) {
 	assert.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
 	raw, err := req.MarshalProto()
 	require.NoError(t, err)
-	assert.ErrorContains(t, access{}.do(http.MethodPost, "http://"+c.HTTP+"/v1/traces", raw), "HTTP status 4")
+	require.ErrorContains(t, access{}.do(http.MethodPost, "http://"+c.HTTP+"/v1/traces", raw), "HTTP status 4")
 	assert.Zero(t, backend.Count())
 	assert.True(t, c.Healthy())
 }
