@@ -69,7 +69,7 @@ func TestStrip(t *testing.T) {
 			assert.EqualValues(t, put, r.total("stripped_attributes", strippedUnknown))
 			assert.Zero(t, plain.total("stripped_attributes", ""), "the engine as it ships loses nothing")
 			require.Len(t, got, len(want))
-			assert.NoError(t, ptracetest.CompareTraces(mergeAll(plain.sink.AllTraces()), mergeAll(r.sink.AllTraces()),
+			require.NoError(t, ptracetest.CompareTraces(mergeAll(plain.sink.AllTraces()), mergeAll(r.sink.AllTraces()),
 				ptracetest.IgnoreResourceSpansOrder()))
 			plain.close()
 			r.close()
