@@ -158,7 +158,7 @@ func promptTokens(raw json.RawMessage) ([][]int32, error) {
 	}
 	var many []json.RawMessage
 	if json.Unmarshal(raw, &many) != nil || len(many) == 0 {
-		return nil, errors.New("Prompt cannot be empty") //nolint:staticcheck // the engine's words
+		return nil, errors.New("Prompt cannot be empty") //nolint:staticcheck,revive // the engine's words
 	}
 	var out [][]int32
 	for _, m := range many {
@@ -218,11 +218,11 @@ func (sm *sampling) into(q *ledger.Request) error {
 	}
 	switch {
 	case q.N < 1 || q.N > maxSamples:
-		return fmt.Errorf("n must be between 1 and %d, got %d.", maxSamples, q.N) //nolint:staticcheck // the engine's words
+		return fmt.Errorf("n must be between 1 and %d, got %d.", maxSamples, q.N) //nolint:staticcheck,revive // the engine's words
 	case q.Temperature != nil && *q.Temperature < 0:
-		return fmt.Errorf("temperature must be non-negative, got %v.", *q.Temperature) //nolint:staticcheck // the engine's words
+		return fmt.Errorf("temperature must be non-negative, got %v.", *q.Temperature) //nolint:staticcheck,revive // the engine's words
 	case q.TopP != nil && (*q.TopP <= 0 || *q.TopP > 1):
-		return fmt.Errorf("top_p must be in (0, 1], got %v.", *q.TopP) //nolint:staticcheck // the engine's words
+		return fmt.Errorf("top_p must be in (0, 1], got %v.", *q.TopP) //nolint:staticcheck,revive // the engine's words
 	case sm.SimOutputLen != nil && *sm.SimOutputLen < 1:
 		return fmt.Errorf("sim_output_len must be at least 1, got %d", *sm.SimOutputLen)
 	}
