@@ -158,7 +158,7 @@ func promptTokens(raw json.RawMessage) ([][]int32, error) {
 	}
 	var many []json.RawMessage
 	if json.Unmarshal(raw, &many) != nil || len(many) == 0 {
-		return nil, errors.New("Prompt cannot be empty") //nolint:staticcheck,revive // the engine's words
+		return nil, errors.New("Prompt cannot be empty") //nolint:staticcheck // the engine's words
 	}
 	var out [][]int32
 	for _, m := range many {

@@ -6,6 +6,7 @@ package api
 import (
 	"encoding/json"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -54,7 +55,7 @@ func FuzzBodies(f *testing.F) {
 func (s *Service) accepted(t *testing.T, kind ledger.Kind, prompts [][]int32, sm *sampling, rt *routing, limit *int) {
 	t.Helper()
 	for i, ids := range prompts {
-		q, err := s.request(httptest.NewRequest("POST", "/", nil), kind, ids, sm, rt.of(i), limit, defaultMaxTokens)
+		q, err := s.request(httptest.NewRequest(http.MethodPost, "/", nil), kind, ids, sm, rt.of(i), limit, defaultMaxTokens)
 		if err != nil {
 			continue
 		}
