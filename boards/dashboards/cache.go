@@ -23,7 +23,7 @@ func hits() Row {
 			Says: "Next to the tokens on the left. Hits are up and the mean prefill is not down: they come from slower tiers, or the long prompts miss (on the right).",
 			Queries: []Query{
 				{Expr: quantile(0.99, ttft, "@requests", graph), Legend: "TTFT P99", Exemplars: true},
-				{Expr: mean(ttft, "@requests", graph), Legend: "TTFT mean"},
+				{Expr: mean(ttft, "@requests"), Legend: "TTFT mean"},
 				{Expr: ratio(rate(stages+"_sum", `@requests,stage="prefill"`, graph), rate(duration+"_count", "@requests", graph)), Legend: "prefill mean"},
 			},
 		},
@@ -86,8 +86,8 @@ func memory() Row {
 
 func tiers() Row {
 	// These families have no model_name, and the ranks of a DP group.
-	perGroup := func(metric, filter string, by string) string {
-		return `sum by (instance` + by + `) (max by (instance, dp_rank` + by + `) (rate(` + metric + `{@engine` + filter + `}[$__rate_interval])))`
+	perGroup := func(metric, by string) string {
+		return `sum by (instance` + by + `) (max by (instance, dp_rank` + by + `) (rate(` + metric + `{@engine}[$__rate_interval])))`
 	}
 	return Row{Title: "Tiers", Panels: []Panel{
 		{
@@ -100,8 +100,8 @@ func tiers() Row {
 			Says:  "Tokens each second. Both high: the working set doesn't fit into the device's memory, and each hit costs a copy.",
 			Empty: "nothing was evicted since the engine's start",
 			Queries: []Query{
-				{Expr: perGroup("sglang:evicted_tokens_total", "", ""), Legend: "{{instance}} evicted"},
-				{Expr: perGroup("sglang:load_back_tokens_total", "", ""), Legend: "{{instance}} loaded back"},
+				{Expr: perGroup("sglang:evicted_tokens_total", ""), Legend: "{{instance}} evicted"},
+				{Expr: perGroup("sglang:load_back_tokens_total", ""), Legend: "{{instance}} loaded back"},
 			},
 		},
 		{
@@ -119,9 +119,9 @@ func tiers() Row {
 			Says:  "Tokens each second that are written to storage, prefetched from it, and that a prefetch did not bring, with the reason.",
 			Empty: "nothing was written or prefetched since the engine's start",
 			Queries: []Query{
-				{Expr: perGroup("sglang:backuped_tokens_total", "", ""), Legend: "{{instance}} written"},
-				{Expr: perGroup("sglang:prefetched_tokens_total", "", ""), Legend: "{{instance}} prefetched"},
-				{Expr: `(` + perGroup("sglang:storage_prefetch_unfulfilled_tokens_total", "", ", reason") + `) > 0`, Legend: "{{instance}} not brought: {{reason}}"},
+				{Expr: perGroup("sglang:backuped_tokens_total", ""), Legend: "{{instance}} written"},
+				{Expr: perGroup("sglang:prefetched_tokens_total", ""), Legend: "{{instance}} prefetched"},
+				{Expr: `(` + perGroup("sglang:storage_prefetch_unfulfilled_tokens_total", ", reason") + `) > 0`, Legend: "{{instance}} not brought: {{reason}}"},
 			},
 		},
 	}}

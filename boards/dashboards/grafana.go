@@ -22,6 +22,7 @@ const Tag = "sglang"
 
 // JSON is the board as Grafana imports it.
 func (b *Board) JSON() ([]byte, error) {
+	//nolint:staticcheck // its successor's schema is no file that Grafana before 12 imports
 	d := dashboard.NewDashboardBuilder(b.Title).
 		Uid(b.UID).Description(b.About).Tags([]string{Tag}).
 		Time("now-3h", "now").Refresh("30s").Timezone("browser").
@@ -49,7 +50,7 @@ func (b *Board) JSON() ([]byte, error) {
 
 // finish gives panels the ids that links need, and puts links and marks on the board:
 // the library's default hides them in a menu.
-func finish(d *dashboard.Dashboard) {
+func finish(d *dashboard.Dashboard) { //nolint:staticcheck // as above
 	for i := range d.Panels {
 		id := uint32(i + 1)
 		if p := d.Panels[i].Panel; p != nil {

@@ -20,7 +20,7 @@ func budget() Row {
 			Says: "Mean seconds of a request in each stage up to its first token: tokenize, dispatch, intake, queue, prefill; of a prefill/decode pair also bootstrap, kv_transfer and decode_wait. The line is the mean time to first token: what it is above the stack, the first output took on its way to the user; aborted requests are in the stack and not in the line.",
 			Queries: []Query{
 				{Expr: perRequest(`,stage=~"`+toFirstToken+`"`, graph), Legend: "{{stage}}"},
-				{Expr: mean(ttft, "@requests", graph), Legend: "mean TTFT", Line: true},
+				{Expr: mean(ttft, "@requests"), Legend: "mean TTFT", Line: true},
 			},
 		},
 		{
@@ -115,8 +115,8 @@ func comparisons() Row {
 			Title: "Mean TTFT by who measures", Unit: Seconds, W: 8, H: 8, Needs: []Need{Metrics, Traces},
 			Says: "page: the engine's histogram. spans: after judgement. scheduler: the stages up to the first token at the scheduler. spans above scheduler: the front end is late. A gateway or client that sees more than spans: it is between it and the engine.",
 			Queries: []Query{
-				{Expr: mean("sglang:time_to_first_token_seconds", "@page", graph), Legend: "page"},
-				{Expr: mean(ttft, "@requests", graph), Legend: "spans"},
+				{Expr: mean("sglang:time_to_first_token_seconds", "@page"), Legend: "page"},
+				{Expr: mean(ttft, "@requests"), Legend: "spans"},
 				{Expr: ratio(rate(stages+"_sum", `@requests,stage=~"`+toFirstToken+`"`, graph), rate(duration+"_count", "@requests", graph)), Legend: "scheduler"},
 			},
 		},

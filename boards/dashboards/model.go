@@ -189,8 +189,15 @@ func (b *Board) Panels() (out []*Panel) {
 
 // LabelNames are the labels that tables show, in that order, and what they call them.
 var LabelNames = []struct{ Label, Title string }{
-	{"engine", "engine id"}, {"page", "page"}, {"instance", "engine"}, {"state", "state"}, {"stage", "stage"},
-	{"dp_rank", "DP"}, {"pp_rank", "PP"}, {"tp_rank", "TP"}, {"sglang_ranks_slowest", "TP rank"},
+	{"engine", "engine id"},
+	{"page", "page"},
+	{"instance", "engine"},
+	{"state", "state"},
+	{"stage", "stage"},
+	{"dp_rank", "DP"},
+	{"pp_rank", "PP"},
+	{"tp_rank", "TP"},
+	{"sglang_ranks_slowest", "TP rank"},
 }
 
 // All boards, in the order in which one reads them.

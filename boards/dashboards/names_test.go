@@ -48,7 +48,7 @@ func known(t *testing.T) map[string]bool {
 		}
 	}
 	for f := range sglang.Families() {
-		add(string(f.Name), f.Type == sglang.TypeHistogram || f.Type == sglang.TypeSummary)
+		add(f.Name, f.Type == sglang.TypeHistogram || f.Type == sglang.TypeSummary)
 	}
 	for name, histogram := range requestMetrics {
 		add(name, histogram)

@@ -110,18 +110,22 @@ var absent = map[string]string{
 	"sglang-telemetry/Requests with a part missing#without root":               noLoss,
 	"sglang-telemetry/Requests with a part missing#{{engine}} without a rank":  noLoss,
 
-	"sglang-latency/TTFT P99 by engine version#{{sglang_version}}": noInfo,
-	"sglang-latency/Requests by engine version#{{sglang_version}}": noInfo,
-
 	"sglang-cache/Storage tier#{{instance}} not brought: {{reason}}": "each prefetch brings what it asked for",
 }
 
 const (
 	noDimension = "the shipped configurations have no dimension for it"
 	noCore      = "the recorder is no whole collector"
-	noInfo      = "the recorder keeps one target_info of pages and spans, that of the spans"
 	noLoss      = "nothing is lost or late"
 )
+
+// unsteady are queries that have an answer or not: pages and spans of an engine share
+// one target_info, and only the pages' has the version. Which is shown is chance, in
+// the recorder as in the exporter.
+var unsteady = map[string]bool{
+	"sglang-latency/TTFT P99 by engine version#{{sglang_version}}": true,
+	"sglang-latency/Requests by engine version#{{sglang_version}}": true,
+}
 
 // window is the time that a scenario's boards show.
 type window struct {
@@ -154,7 +158,7 @@ func TestEveryPanelHasData(t *testing.T) {
 		}
 	}
 	for key, ok := range answered {
-		if absent[key] == "" {
+		if absent[key] == "" && !unsteady[key] {
 			assert.True(t, ok, "no data in any scenario: %s", key)
 		}
 	}

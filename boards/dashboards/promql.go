@@ -37,8 +37,8 @@ func quantile(q float64, metric, filter, window string, by ...string) string {
 }
 
 // mean of a histogram, weighted by what it counted.
-func mean(metric, filter, window string, by ...string) string {
-	return ratio(rate(metric+"_sum", filter, window, by...), rate(metric+"_count", filter, window, by...))
+func mean(metric, filter string) string {
+	return ratio(rate(metric+"_sum", filter, graph), rate(metric+"_count", filter, graph))
 }
 
 // rate summed by labels.
@@ -92,7 +92,7 @@ func quantiles(metric, filter string) []Query {
 		{Expr: quantile(0.99, metric, filter, graph), Legend: "P99", Exemplars: true},
 		{Expr: quantile(0.9, metric, filter, graph), Legend: "P90"},
 		{Expr: quantile(0.5, metric, filter, graph), Legend: "P50"},
-		{Expr: mean(metric, filter, graph), Legend: "mean"},
+		{Expr: mean(metric, filter), Legend: "mean"},
 	}
 }
 

@@ -114,6 +114,6 @@ func timesOf(bands []band) (out []model.Time) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Time) int { return cmp.Compare(a, b) })
+	slices.Sort(out)
 	return out
 }

@@ -43,9 +43,18 @@ var named = map[string]color.Color{
 
 // palette is Grafana's classic one, darkened for a white ground.
 var palette = []color.Color{
-	color.RGBA{86, 166, 75, 255}, color.RGBA{242, 184, 7, 255}, color.RGBA{51, 145, 210, 255}, color.RGBA{250, 100, 0, 255},
-	color.RGBA{224, 47, 68, 255}, color.RGBA{60, 70, 160, 255}, color.RGBA{163, 82, 204, 255}, color.RGBA{110, 90, 60, 255},
-	color.RGBA{0, 150, 150, 255}, color.RGBA{180, 180, 60, 255}, color.RGBA{230, 120, 170, 255}, color.Gray{120},
+	color.RGBA{86, 166, 75, 255},
+	color.RGBA{242, 184, 7, 255},
+	color.RGBA{51, 145, 210, 255},
+	color.RGBA{250, 100, 0, 255},
+	color.RGBA{224, 47, 68, 255},
+	color.RGBA{60, 70, 160, 255},
+	color.RGBA{163, 82, 204, 255},
+	color.RGBA{110, 90, 60, 255},
+	color.RGBA{0, 150, 150, 255},
+	color.RGBA{180, 180, 60, 255},
+	color.RGBA{230, 120, 170, 255},
+	color.Gray{120},
 }
 
 // Board draws a board as PNG. Answers are by panel, in the order of [dashboards.Board.Panels].
@@ -105,7 +114,7 @@ func panel(c draw.Canvas, p *dashboards.Panel, answers []ask.Answer) {
 	fill(c.Rectangle, color.White, c)
 	write(c, c.Min.X+margin, c.Max.Y-13, 9, ink, p.Title)
 	c = box(c, c.Min.X+margin, c.Min.Y+margin, c.Max.X-margin, c.Max.Y-18)
-	if !any(answers) {
+	if !something(answers) {
 		wrap(c, noData(p))
 		return
 	}
@@ -128,8 +137,8 @@ func noData(p *dashboards.Panel) string {
 	return "No data"
 }
 
-// any tells whether there is something to draw.
-func any(answers []ask.Answer) bool {
+// something tells whether there is something to draw.
+func something(answers []ask.Answer) bool {
 	for _, a := range answers {
 		for i := range a.Series {
 			if _, ok := a.Series[i].Last(); ok {
