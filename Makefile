@@ -38,6 +38,7 @@ demo-pd: build
 test:
 	$(GO) test ./...
 	cd bench && $(GO) test ./...
+	cd boards && $(GO) test -short ./...
 
 # How often each property is tried; there are ten.
 CHECKS ?= 100000
@@ -108,6 +109,7 @@ lint:
 	$(LINT) run ./...
 	cd test && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
 	cd bench && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
+	cd boards && $(GO) tool -modfile=../internal/tools/go.mod golangci-lint run ./...
 
 ## fmt: format all Go files
 .PHONY: fmt
@@ -121,16 +123,51 @@ check-fmt:
 
 # -e lets `go mod tidy`, which ocb runs, go on where a module proxy lacks what only
 # tests of our parts' dependencies import.
-## generate: components' metadata, metric catalogue, otelcol-dev/
+## generate: components' metadata, metric catalogue, otelcol-dev/, dashboards
 .PHONY: generate
 generate:
 	$(GO) generate ./...
 	GOFLAGS="$$($(GO) env GOFLAGS) -e" $(GO) tool builder --config builder-config.yaml --skip-compilation
+	cd boards && $(GO) run ./generate
 
 ## check-generate: fail where generate would change a file
 .PHONY: check-generate
 check-generate:
 	scripts/unchanged.sh $(MAKE) --no-print-directory generate
+
+## check-boards: rules, alerts and dashboards against what simulated engines show (prometheus)
+.PHONY: check-boards
+check-boards:
+	@$(call need,prometheus promtool); set -x; cd boards && $(GO) test -count=1 -timeout 30m ./...
+
+## boards-pictures: draws the dashboards of simulated engines in .data/boards (prometheus)
+.PHONY: boards-pictures
+boards-pictures:
+	@$(call need,prometheus promtool); set -x; mkdir -p .data/boards && cd boards && \
+	BOARDS_PICTURES=$(CURDIR)/.data/boards $(GO) test -count=1 -timeout 30m -run EveryPanel ./dashboards
+
+FUZZTIME ?= 10s
+
+## fuzz: each fuzz target for FUZZTIME
+.PHONY: fuzz
+fuzz:
+	scripts/fuzz.sh $(FUZZTIME)
+
+# 24 minutes.
+## soak: a day of an engine, fast: memory and series stay flat
+.PHONY: soak
+soak: build
+	cd test && $(GO) test -count=1 -timeout 60m -v -run '^TestSoak$$' . -engine-time 24h
+
+## sbom: dist/otelcol-sglang.sbom.json, the parts of the built collector
+.PHONY: sbom
+sbom: build
+	scripts/sbom.sh bin/otelcol-sglang dist/otelcol-sglang.sbom.json
+
+## vulncheck: known vulnerabilities of the built collector (needs the Go vulnerability database)
+.PHONY: vulncheck
+vulncheck: build
+	scripts/vulncheck.sh bin/otelcol-sglang
 
 # Builds helm and kubectl-validate into bin/tools: some minutes the first time.
 ## check-kubernetes: the manifests and the Helm chart, by the schemas of Kubernetes

@@ -57,10 +57,10 @@ func TestExponentialBuckets(t *testing.T) {
 		require.Equal(t, uint64(len(values)), h.Count)
 		require.LessOrEqual(t, e.Positive().Len(), uint32(size))
 		total := e.ZeroCount()
-		base := math.Exp2(math.Exp2(-float64(e.Scale())))
+		step := math.Exp2(-float64(e.Scale())) // of the exponent, from bound to bound
 		for i := range e.Positive().Len() {
 			index := float64(e.Positive().Offset()) + float64(i)
-			low, high := math.Pow(base, index), math.Pow(base, index+1)
+			low, high := math.Exp2(index*step), math.Exp2((index+1)*step)
 			within, slack := uint64(0), uint64(0)
 			for _, v := range values {
 				switch {
