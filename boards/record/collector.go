@@ -52,6 +52,9 @@ type collector struct {
 	// parts in the order in which they start.
 	parts []component.Component
 	host  *host
+	// genai is one configuration for both pipelines, as in the file: by it the
+	// processor knows that they are one.
+	genai component.Config
 }
 
 // settings are a configuration file's.
@@ -98,8 +101,6 @@ const (
 
 func target(address string) []Label { return []Label{{"instance", address}, {"job", scrapeJob}} }
 
-// genai is one configuration for both pipelines, as in the file: by it the processor
-// knows that they are one.
 var genai = genaiprocessor.NewFactory()
 
 func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) error {
@@ -112,10 +113,10 @@ func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) e
 	if err != nil {
 		return err
 	}
-	if c.host.genai, err = configure(genai, s.Processors["genai"]); err != nil {
+	if c.genai, err = configure(genai, s.Processors["genai"]); err != nil {
 		return err
 	}
-	judged, err := genai.CreateTraces(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.host.genai, counted)
+	judged, err := genai.CreateTraces(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.genai, counted)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) e
 }
 
 func (c *collector) metrics(s *settings, telemetry component.TelemetrySettings, engines []string) error {
-	watched, err := genai.CreateMetrics(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.host.genai, c.page)
+	watched, err := genai.CreateMetrics(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.genai, c.page)
 	if err != nil {
 		return err
 	}
@@ -191,8 +192,7 @@ func (c *collector) shutdown(ctx context.Context) error {
 // host lets the receiver reach engines in this process.
 type host struct {
 	component.Host
-	net   inProcess
-	genai component.Config
+	net inProcess
 }
 
 var inProcessID = component.MustNewID("in_process")
@@ -239,7 +239,8 @@ func (n inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 // served is false where a service hangs up, as a dead engine does.
 func served(h http.Handler, w http.ResponseWriter, req *http.Request) (ok bool) {
 	defer func() {
-		if r := recover(); r != nil && r != http.ErrAbortHandler {
+		r := recover()
+		if err, _ := r.(error); r != nil && !errors.Is(err, http.ErrAbortHandler) {
 			panic(r)
 		}
 	}()

@@ -86,7 +86,7 @@ func dists[N int64 | float64](o *own, name string, points []metricdata.Histogram
 func (o *own) labels(set attribute.Set) []Label {
 	labels := slices.Clone(o.target)
 	for _, kv := range set.ToSlice() {
-		labels = append(labels, Label{escape(string(kv.Key)), kv.Value.Emit()})
+		labels = append(labels, Label{escape(string(kv.Key)), kv.Value.String()})
 	}
 	return tidy(labels)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 )
 
-// real is how long the real programs run. Some of it they need to start.
-const real = 40 * time.Second
+// realFor is how long the real programs run. Some of it they need to start.
+const realFor = 40 * time.Second
 
 // notOurs are series of the collector's own page that parts make which the recorder
 // does without: exporters, memory_limiter, the OTLP receiver, the process itself.
@@ -102,7 +102,7 @@ func runReal(t *testing.T, simulator ...string) (page, own string) {
 	start(t, []string{"ENGINE=http://localhost:" + engine, "SGLANG_DATA=" + t.TempDir()}, "otelcol-sglang", "--config", config)
 	start(t, nil, "sglang-sim", append([]string{"--port", engine, "--otlp-traces-endpoint", "localhost:" + otlp}, simulator...)...)
 	select {
-	case <-time.After(real):
+	case <-time.After(realFor):
 	case <-t.Context().Done():
 	}
 	return get(t, "http://localhost:"+pageAt+"/metrics"), get(t, "http://localhost:"+ownAt+"/metrics")

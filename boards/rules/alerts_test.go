@@ -76,6 +76,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// everyAlertHasAFault: but for the one that needs no engine (TestSlowBurn).
 func everyAlertHasAFault(t *testing.T, rules []rule) {
 	t.Helper()
 	own := map[string]bool{}
