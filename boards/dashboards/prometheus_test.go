@@ -92,10 +92,6 @@ func groups(a *args.Args) {
 // absent are the queries without an answer in all that is played, with the reason.
 // Their panels say what they need.
 var absent = map[string]string{
-	"sglang-ranks/Which rank was last#last in":                    noDimension,
-	"sglang-ranks/Which rank was last#skew P50":                   noDimension,
-	"sglang-ranks/Which rank was last#skew P99":                   noDimension,
-	"sglang-ranks/Which rank was last#× usual":                    noDimension,
 	"sglang-ranks/Experts' balance#{{instance}} {{forward_mode}}": "the recorder keeps no summaries",
 
 	"sglang-telemetry/Bytes per request to the backend#{{exporter}}": noCore,
@@ -114,9 +110,8 @@ var absent = map[string]string{
 }
 
 const (
-	noDimension = "the shipped configurations have no dimension for it"
-	noCore      = "the recorder is no whole collector"
-	noLoss      = "nothing is lost or late"
+	noCore = "the recorder is no whole collector"
+	noLoss = "nothing is lost or late"
 )
 
 // unsteady are queries that have an answer or not: pages and spans of an engine share
