@@ -137,8 +137,11 @@ check-generate:
 
 ## check-boards: rules, alerts and dashboards against what simulated engines show (prometheus)
 .PHONY: check-boards
-check-boards:
-	@$(call need,prometheus promtool); set -x; cd boards && $(GO) test -count=1 -timeout 30m ./...
+check-boards: build
+	@$(call need,prometheus promtool); set -xe; cd boards; \
+	dir=$$(mktemp -d); trap "rm -rf $$dir" EXIT; \
+	$(GO) test -count=1 ./record ./dashboards/... ./generate/... ./internal/...; \
+	$(GO) test -count=1 -timeout 20m -v ./rules -recordings $$dir
 
 ## boards-pictures: draws the dashboards of simulated engines in .data/boards (prometheus)
 .PHONY: boards-pictures

@@ -145,7 +145,6 @@ var early = map[string]map[string]string{
 	"retractions": {
 		"SGLangE2EBudgetBurn":        longAnswers,
 		"SGLangE2EBudgetBurn (page)": longAnswers,
-		"SGLangInvalidValues":        "genai takes a quarter of the first tokens of such long answers for the arrival of token 50",
 	},
 }
 

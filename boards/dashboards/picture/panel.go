@@ -68,7 +68,7 @@ func axes(pl *plot.Plot, p *dashboards.Panel) {
 	pl.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&pl.X, &pl.Y} {
 		a.Tick.Label.Font = font.From(plot.DefaultFont, small)
-		a.Tick.Label.Color, a.Color, a.Tick.LineStyle.Color = faint, color.Gray{200}, color.Gray{200}
+		a.Tick.Label.Color, a.Color, a.Tick.Color = faint, color.Gray{200}, color.Gray{200}
 	}
 	pl.X.Tick.Marker = plot.TickerFunc(hours)
 	pl.Y.Tick.Marker = plot.TickerFunc(func(lo, hi float64) []plot.Tick {

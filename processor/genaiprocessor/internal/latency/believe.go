@@ -113,9 +113,11 @@ func (d *deriver) isToken50(ttft float64) bool {
 	if d.t.MarkedEnds[0] != 0 || d.t.MarkedEnds[1] != 0 {
 		return d.nearMark(at, step)
 	}
-	// Steps vary in length: the longer the decode, the wider the guess.
-	guess := decode.Start + (forcedToken-1)*step
-	slack := 2*step + (decode.End-decode.Start)/33
+	// Steps vary in length: the longer the decode, the wider the guess. But never so
+	// wide that it reaches the first token, where a stream's is.
+	wait := (forcedToken - 1) * step
+	guess := decode.Start + wait
+	slack := min(2*step+(decode.End-decode.Start)/33, wait/2)
 	return at >= guess-slack && at <= guess+slack
 }
 

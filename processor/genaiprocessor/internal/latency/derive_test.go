@@ -278,6 +278,12 @@ func TestToken50(t *testing.T) {
 	short := ordinary()
 	short.OutputTokens, short.MarkedEnds = 49, [2]int64{epoch + 690*ms}
 	assert.Empty(t, Derive(short, Reported{TTFT: given(0.6906)}).Refused, "there was no token 50")
+
+	// 10 ms a step, so that token 50 comes after half a second of forty.
+	longest := timeline(top(sglang.StagePrefillForward, 105, 200), top(sglang.StageDecodeForward, 200, 40_190))
+	longest.OutputTokens = 4000
+	assert.Empty(t, Derive(longest, Reported{TTFT: given(0.2005)}).Refused, "a long answer's stream")
+	assert.Contains(t, Derive(longest, Reported{TTFT: given(0.69)}).Refused, Refusal{NameTTFT, ReasonToken50})
 }
 
 func TestEqualsE2E(t *testing.T) {
