@@ -116,10 +116,6 @@ func (s *Scheduler) admit(w *work) {
 		s.pd.add(s, w)
 		return
 	}
-	if !s.makeRoom(w) {
-		s.refuse(w, http.StatusServiceUnavailable, msgQueueFull)
-		return
-	}
 	if r.Structured {
 		s.compile(w)
 		return
@@ -143,9 +139,14 @@ func (s *Scheduler) compiled(w *work) {
 	}
 }
 
-// process ends a request's way into the waiting queue.
+// process ends a request's way into the waiting queue, or refuses it: the limit
+// holds for those whose grammar was compiled too.
 func (s *Scheduler) process(w *work) {
 	r := w.r
+	if !s.makeRoom(w) {
+		s.refuse(w, http.StatusServiceUnavailable, msgQueueFull)
+		return
+	}
 	at := s.reading(s.Loop.Now())
 	s.slice(r, sglang.StageRequestProcess, w.received, at)
 	s.stageLatency(sglang.StageRequestProcess, w.received, at)
