@@ -49,6 +49,9 @@ func recording(t *testing.T, s *record.Scenario) *record.Recording {
 // TestAlerts: each alert fires on its fault, and in no scenario does another one that
 // is not expected there; before a fault begins none does.
 func TestAlerts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays each fault: minutes")
+	}
 	promtool := need(t, "promtool")
 	rules := readRules(t)
 	wanted := inputs(t, rules)

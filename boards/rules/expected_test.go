@@ -50,7 +50,6 @@ var expected = map[string]map[string]string{
 		"SGLangTTFTBudgetBurn (page)": "requests wait for the pool",
 		"SGLangE2EBudgetBurn":         longAnswers,
 		"SGLangE2EBudgetBurn (page)":  longAnswers,
-		"SGLangInvalidValues":         "as before the fault",
 	},
 	"cache-drift": {
 		"SGLangCacheDrift":            ownFault,

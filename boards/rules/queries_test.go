@@ -50,6 +50,9 @@ const apart = 24 * time.Hour
 // TestQueries puts all queries of rules and runbooks to a Prometheus that has seen the
 // simulator: each name is there, and each query gives something in some scenario.
 func TestQueries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays several engines: minutes")
+	}
 	asked := queries(t)
 	for _, q := range official {
 		asked[q] = "official board"
