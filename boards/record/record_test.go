@@ -79,5 +79,8 @@ func TestPlay(t *testing.T) {
 	} {
 		assert.Positive(t, last[name], name)
 	}
-	assert.InDelta(t, last["sglang:num_requests_total"], last["gen_ai_server_request_duration_count"], 0.3*last["sglang:num_requests_total"])
+	// The page may be a scrape older, a quarter of the minute; roots leave within a second.
+	finished, counted := last["sglang:num_requests_total"], last["gen_ai_server_request_duration_count"]
+	assert.Less(t, 0.5*counted, finished)
+	assert.Less(t, 0.8*finished, counted)
 }
