@@ -192,7 +192,8 @@ func (p *tracesProcessor) learn(b *batch, entries []entry, sender *identity.Send
 		case sglang.KindSlice:
 			p.registry.Saw(sender, e.data.Stage.Info().Process, now)
 		case sglang.KindRoot:
-			p.registry.Join(sender, identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.ID}, now)
+			changed := p.registry.Join(sender, identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.ID}, now)
+			b.changed = b.changed || changed
 		case sglang.KindThread:
 			root := identity.Root{TraceLow: e.data.Trace.Lo, Span: e.data.Parent}
 			th := &b.threads[e.thread-1]

@@ -448,3 +448,65 @@ func TestTwoTiers(t *testing.T) {
 }
 
 func heldSpans(s fold.Stats) int64 { return s.Held }
+
+// TestGatewayThatSawAPart: before a gateway joined the group of a queue's readers the
+// other one took the spans of one node. What it has learned of the other node alone
+// must not make it take that for an engine.
+func TestGatewayThatSawAPart(t *testing.T) {
+	for name, seen := range map[string][]bool{
+		"nothing": {false, false}, "the node with the root": {true, false}, "the other node": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sink := &consumertest.TracesSink{}
+				slow := createDefaultConfig().(*Config)
+				slow.Wait = 12 * time.Second
+				gateway, tel := startWith(t, slow, sink)
+				agents := []processor.Traces{}
+				reaches := []bool{true, true}
+				for node := range 2 {
+					next, err := consumer.NewTraces(func(ctx context.Context, td ptrace.Traces) error {
+						if !reaches[node] {
+							return nil
+						}
+						return gateway.ConsumeTraces(ctx, td)
+					})
+					require.NoError(t, err)
+					agent, _ := startWith(t, createDefaultConfig().(*Config), next)
+					agents = append(agents, agent)
+				}
+				l := &load{tp: 4, level: 3, tokens: 20}
+				serve := func() {
+					l.serve(1)
+					for process := len(l.batches) - 1; process >= 0; process-- { // the far node first
+						node := 0
+						if process > 2 {
+							node = 1
+						}
+						consumeAll(t, agents[node].(*tracesProcessor), l.batches[process]...)
+						time.Sleep(time.Second)
+					}
+				}
+				copy(reaches, []bool{false, false})
+				serve()
+				time.Sleep(time.Minute)
+				copy(reaches, seen)
+				serve()
+				time.Sleep(time.Minute)
+				sink.Reset()
+				early := value(t, tel, "spans_early_release", "")
+				copy(reaches, []bool{true, true})
+				for range 3 {
+					serve()
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				out := treeOf(sink.AllTraces())
+				assert.Empty(t, out.twice)
+				assert.Empty(t, out.dangling())
+				assert.Equal(t, 3*(3+1+4+20+1), len(out.spans))
+				assert.Equal(t, early, value(t, tel, "spans_early_release", ""))
+			})
+		})
+	}
+}

@@ -470,10 +470,15 @@ func (t *trace) expireThread(now int64, it *Item, why Reason) {
 	t.flushThread(l, why)
 }
 
-// releaseUnfolded lets a span leave that could not be placed.
+// releaseUnfolded lets a span leave that could not be placed, below what its
+// parent's copies leave as.
 func (t *trace) releaseUnfolded(it *Item, why Reason) {
-	t.note(&it.span)
-	t.release(it, Release{Span: it.span, Proc: it.origin.resolve(), Reason: why})
+	sp := it.span
+	if l := t.threadAt(sp.Parent); l != nil {
+		sp.Parent = l.nameAs(sp.Parent)
+	}
+	t.note(&sp)
+	t.release(it, Release{Span: sp, Proc: it.origin.resolve(), Reason: why})
 }
 
 // absent tells the registry which ranks did not deliver their thread spans.

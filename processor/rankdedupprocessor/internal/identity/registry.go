@@ -59,6 +59,7 @@ type Registry struct {
 	strands   strands
 	born      uint64
 	groups    []*Group // all, for settling
+	united    bool     // by Unite, since the last Settle
 }
 
 // Root is a request's root span.
@@ -280,9 +281,9 @@ func engineIDOf(key Key) string {
 func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (proc *Proc, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.join(s, root, now)
+	changed = r.join(s, root, now)
 	if !Foldable(t) {
-		return nil, false
+		return nil, changed
 	}
 	inst := r.instance(s, now)
 	known := s.proc.Load()
@@ -300,7 +301,7 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 		changed = true
 	case known.Ranks != t.Ranks:
 		inst.ambiguous = true
-		changed = !s.ambiguous.Swap(true)
+		changed = !s.ambiguous.Swap(true) || changed
 	}
 	if s.ambiguous.Load() {
 		return r.procOf(s.engine.Load().find(), t, now), true
@@ -312,11 +313,12 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 	return p, changed
 }
 
-// Join puts the sender of a request root into the root's engine.
-func (r *Registry) Join(s *Sender, root Root, now time.Time) {
+// Join puts the sender of a request root into the root's engine. It reports
+// whether spans may have become placeable by it.
+func (r *Registry) Join(s *Sender, root Root, now time.Time) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.join(s, root, now)
+	return r.join(s, root, now)
 }
 
 // Foldable tells whether threads like this one are copies of each other over the
@@ -343,8 +345,9 @@ func (i *instance) note(p *Proc, now time.Time) {
 	}
 }
 
-// join puts the sender into the engine of the root, or starts one.
-func (r *Registry) join(s *Sender, root Root, now time.Time) {
+// join puts the sender into the engine of the root, or starts one. It reports
+// whether two engines turned out to be one: then a group may have got its primary.
+func (r *Registry) join(s *Sender, root Root, now time.Time) (merged bool) {
 	r.rotate(now)
 	e := r.roots[0][root]
 	if e == nil {
@@ -362,13 +365,14 @@ func (r *Registry) join(s *Sender, root Root, now time.Time) {
 			e = e.find()
 			break
 		}
-		e = merge(e, mine)
+		e, merged = merge(e, mine), true
 	}
 	e = e.find()
 	s.engine.Store(e)
 	if len(r.roots[0]) < maxRoots {
 		r.roots[0][root] = e
 	}
+	return merged
 }
 
 // Unite joins the engines of two groups that were seen under one request.
@@ -376,6 +380,7 @@ func (r *Registry) Unite(a, b *Group) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	merge(a.engine, b.engine)
+	r.united = true
 }
 
 func (r *Registry) rotate(now time.Time) {
@@ -512,10 +517,11 @@ func (r *Registry) First(s *Sender, stage sglang.Stage, link, parent uint64, now
 }
 
 // Settle decides for groups whose time has come. It reports whether one got its
-// primary by it.
+// primary by it, or by Unite.
 func (r *Registry) Settle(now time.Time) (settled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	settled, r.united = r.united, false
 	for _, g := range r.groups {
 		if g.merged.Load() != nil || g.settled && g.mature.Load() || now.Sub(g.firstAt) < r.settings.Wait {
 			continue
