@@ -245,6 +245,9 @@ func (e *Engine) crash(down time.Duration) {
 		if e.build() != nil { // the same arguments did before
 			return
 		}
+		for i := range e.specs {
+			e.specs[i].Restarted()
+		}
 		if e.onRestart != nil {
 			e.onRestart()
 		}

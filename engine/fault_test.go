@@ -175,6 +175,14 @@ func TestSlowRank(t *testing.T) {
 	assert.Less(t, s.lag(2), time.Millisecond)
 	stage := sglang.AttrStage + "=" + sglang.StagePrefillForward.String()
 	both, slower := s.during(sglang.FamilyPerStageReqLatencySeconds, sglang.LabelTPRank+"=3", stage)
+	wall := func(rank string) float64 {
+		_, loop := s.during(sglang.FamilySchedulerStageSecondsTotal, sglang.LabelTPRank+"="+rank)
+		_, idle := s.during(sglang.FamilySchedulerIdleSecondsTotal, sglang.LabelTPRank+"="+rank)
+		return loop + idle
+	}
+	for _, rank := range []string{"0", "3"} {
+		assert.InDelta(t, (storyFor - healthyFor).Seconds(), wall(rank), 0.3, "a minute is a minute for rank %s", rank)
+	}
 	other, others := s.during(sglang.FamilyPerStageReqLatencySeconds, sglang.LabelTPRank+"=0", stage)
 	assert.InEpsilon(t, other, both, 0.02)
 	assert.InEpsilon(t, 1.3*others, slower, 0.02, "what it measures takes longer")
@@ -417,6 +425,43 @@ func TestRestart(t *testing.T) {
 	assert.Positive(t, lost)
 }
 
+// A fault that holds when the engine crashes holds for the process that takes over.
+func TestFaultsGoOnAfterRestart(t *testing.T) {
+	r := newRig(t, func(a *args.Args) {
+		a.Faults = []string{
+			"restart:after=20s,down=5s", "scheduler-stall:time=20ms,after=1s,for=59s", "frontend-flood:after=1s",
+			"slow-rank:rank=1,factor=3,after=21s", "kv-pressure:after=1s,for=10s",
+		}
+		a.Load = "chat:rate=5,abort=0,turns=1"
+	})
+	r.Start()
+	r.loop.RunUntil(55 * time.Second)
+	assert.InDelta(t, 3, r.Models[0].Slowness(1), 0, "begun while the engine was down")
+	full, _, _ := r.Memories[0].Books()
+	assert.Zero(t, full.Reserved, "over before the crash")
+	r.loop.RunUntil(100 * time.Second)
+	var sums, counts [2]float64
+	for _, rec := range r.records {
+		created := time.Unix(0, rec.CreatedUnixNano).Sub(epoch)
+		i := 0
+		switch {
+		case rec.Finished < 0 || rec.OutputTokens < 2 || created < 26*time.Second:
+			continue
+		case created > 65*time.Second:
+			i = 1
+		case created > 50*time.Second:
+			continue
+		}
+		sums[i] += tpot(rec)
+		counts[i]++
+	}
+	require.Positive(t, min(counts[0], counts[1]))
+	assert.Greater(t, sums[0]/counts[0], sums[1]/counts[1]+0.01, "the stall went on, and ended in its time")
+	asked := looks(r.Page.Store().Gather()).sum(sglang.FamilyHTTPRequestsTotal, "endpoint=/v1/loads")
+	assert.InDelta(t, 75*100/0.08, asked, 20_000, "one flood, from the restart on")
+	require.NoError(t, r.Shutdown(context.Background()))
+}
+
 func TestSlowTransfer(t *testing.T) {
 	s := &story{loop: clock.NewVirtual(epoch), spans: trace.NewRecorder()}
 	a := args.Default()
@@ -463,20 +508,28 @@ func TestPageFaults(t *testing.T) {
 	for fault, tt := range tests {
 		t.Run(fault, func(t *testing.T) {
 			r := newRig(t, func(a *args.Args) { a.Faults = []string{fault} })
-			ctx, cancel := context.WithCancel(t.Context())
-			served := make(chan struct{})
 			r.loop.RunUntil(time.Second)
-			rec := httptest.NewRecorder()
-			go func() {
-				defer close(served)
-				r.Service.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-			}()
-			spin(ctx, r.loop, served)
-			cancel()
+			rec := r.visit(t, "/metrics")
 			assert.Equal(t, tt.status, rec.Code)
 			tt.check(t, rec)
+			if to := rec.Header().Get("Location"); to != "" {
+				assert.Contains(t, r.visit(t, to).Body.String(), "sglang:max_total_num_tokens", "the page is where the redirect leads")
+			}
 		})
 	}
+}
+
+// visit gets a page of the service.
+func (r *rig) visit(t *testing.T, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	served := make(chan struct{})
+	rec := httptest.NewRecorder()
+	go func() {
+		defer close(served)
+		r.Service.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	}()
+	spin(t.Context(), r.loop, served)
+	return rec
 }
 
 // spin runs a virtual loop for those who post to it, until done.

@@ -11,8 +11,7 @@ import (
 )
 
 func (s *Service) page(w http.ResponseWriter, r *http.Request) {
-	if fault := s.pageFault.Load(); fault != nil {
-		(*fault).ServeHTTP(w, r)
+	if fault := s.pageFault.Load(); fault != nil && (*fault)(w, r) {
 		return
 	}
 	if wait := time.Duration(s.pageWait.Load()); wait > 0 {

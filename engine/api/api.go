@@ -61,9 +61,9 @@ type Service struct {
 	mux     *http.ServeMux
 	started time.Time
 	closing atomic.Bool
-	// pageFault, if set, answers in the place of the page, and pageWait is how long
+	// pageFault, if set, may answer in the place of the page, and pageWait is how long
 	// the page takes, in ns (faults).
-	pageFault atomic.Pointer[http.Handler]
+	pageFault atomic.Pointer[PageFault]
 	pageWait  atomic.Int64
 	// down: connections are closed without an answer (a crash).
 	down atomic.Bool
@@ -93,7 +93,8 @@ func (s *Service) routes() map[string]http.HandlerFunc {
 		"POST /abort_request": s.abortRequest,
 	}
 	if s.Metrics != nil {
-		m["GET /metrics"] = s.page
+		// The engine mounts the page at all that begins so; only a proxy redirects.
+		m["GET "+pathMetrics], m["GET "+pathMetrics+"/{$}"] = s.page, s.page
 	}
 	return m
 }
@@ -101,13 +102,19 @@ func (s *Service) routes() map[string]http.HandlerFunc {
 // Close lets probes fail, so that no client comes any more.
 func (s *Service) Close() { s.closing.Store(true) }
 
-// FaultPage puts h in the place of the metrics page; nil ends that.
-func (s *Service) FaultPage(h http.Handler) {
-	if h == nil {
+const pathMetrics = "/metrics"
+
+// PageFault answers in the place of the metrics page, or leaves the request to it: then
+// it is false.
+type PageFault func(w http.ResponseWriter, r *http.Request) bool
+
+// FaultPage puts f before the metrics page; nil ends that.
+func (s *Service) FaultPage(f PageFault) {
+	if f == nil {
 		s.pageFault.Store(nil)
 		return
 	}
-	s.pageFault.Store(&h)
+	s.pageFault.Store(&f)
 }
 
 // SlowPage lets the metrics page wait before it answers; 0 heals.
@@ -166,7 +173,7 @@ func template(pattern string, r *http.Request) string {
 	if !ok {
 		return r.URL.Path
 	}
-	return strings.Replace(path, "...}", ":path}", 1)
+	return strings.Replace(strings.TrimSuffix(path, "/{$}"), "...}", ":path}", 1)
 }
 
 func (s *Service) allowed(r *http.Request) bool {

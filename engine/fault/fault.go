@@ -68,6 +68,9 @@ type Spec struct {
 	*Fault
 	values     values
 	after, len time.Duration
+	// begin is what begins it; active while it holds.
+	begin  func()
+	active bool
 }
 
 // forEver is the default of "for".
@@ -141,11 +144,26 @@ func (s *Spec) Schedule(p *Parts) error {
 	if err = errors.Join(err, s.values.err()); err != nil {
 		return fmt.Errorf("fault %s: %w", s.Name, err)
 	}
-	p.Loop.After(s.after, on)
+	s.begin = on
+	p.Loop.After(s.after, func() {
+		s.active = true
+		on()
+	})
 	if s.len > 0 {
-		p.Loop.After(s.after+s.len, off)
+		p.Loop.After(s.after+s.len, func() {
+			s.active = false
+			off()
+		})
 	}
 	return nil
+}
+
+// Restarted begins a fault that holds anew, with the parts of the process that took
+// over.
+func (s *Spec) Restarted() {
+	if s.active {
+		s.begin()
+	}
 }
 
 // values are arguments as text; what can't be read is kept as an error.

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/otelcol-sglang/otelcol-sglang/engine/api"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/front"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/trace"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
@@ -72,7 +74,7 @@ var faults = []Fault{
 		prepare: stuck,
 	},
 	{
-		Name: "restart", About: "the engine crashes and comes back: requests are lost, all counters begin again",
+		Name: "restart", About: "the engine crashes and comes back: requests are lost, all counters begin again; other faults go on",
 		Defaults: map[string]string{"down": "5s"}, prepare: restart,
 	},
 	{
@@ -80,7 +82,7 @@ var faults = []Fault{
 		Defaults: map[string]string{"rank": "1", "offset": "-250ms"}, prepare: clockSkew,
 	},
 	{Name: "page-500", About: "the metrics page answers 500", prepare: pageFault(pageError)},
-	{Name: "page-307", About: "the metrics page answers 307 to /metrics/", prepare: pageFault(pageRedirect)},
+	{Name: "page-307", About: "the metrics page answers 307 to /metrics/, which has it", prepare: pageFault(pageRedirect)},
 	{Name: "page-empty", About: "the metrics page answers 200 with nothing", prepare: pageFault(pageEmpty)},
 	{
 		Name: "page-slow", About: "the metrics page takes long",
@@ -257,18 +259,18 @@ func frontendFlood(p *Parts, v *values) (on, off func(), err error) {
 	}
 	rng := rand.New(rand.NewPCG(p.Args.Seed, 0xf100d))
 	running := true
-	var come func()
-	come = func() {
-		if !running {
+	var come func(to *front.Front)
+	come = func(to *front.Front) {
+		if !running || to != p.Front { // another process has its own flood
 			return
 		}
 		for range burst {
-			visit := p.Front.Door.Open(floodEndpoint, http.MethodGet, "")
-			p.Front.Occupy(cost, func() { visit.Answered(http.StatusOK) })
+			visit := to.Door.Open(floodEndpoint, http.MethodGet, "")
+			to.Occupy(cost, func() { visit.Answered(http.StatusOK) })
 		}
-		p.Loop.After(time.Duration(rng.ExpFloat64()*float64(every)), come)
+		p.Loop.After(time.Duration(rng.ExpFloat64()*float64(every)), func() { come(to) })
 	}
-	return come, func() { running = false }, nil
+	return func() { come(p.Front) }, func() { running = false }, nil
 }
 
 func slowTransfer(p *Parts, v *values) (on, off func(), err error) {
@@ -303,24 +305,37 @@ func deadRank(p *Parts, v *values) (on, off func(), err error) {
 
 func restart(p *Parts, v *values) (on, off func(), err error) {
 	down := v.duration("down")
-	return func() { p.Crash(down) }, func() {}, nil
+	crashed := false
+	on = func() {
+		if !crashed { // what begins again with the next process is not the crash
+			crashed = true
+			p.Crash(down)
+		}
+	}
+	return on, func() {}, nil
 }
 
-func pageFault(h http.HandlerFunc) func(*Parts, *values) (on, off func(), err error) {
+func pageFault(f api.PageFault) func(*Parts, *values) (on, off func(), err error) {
 	return func(p *Parts, _ *values) (on, off func(), err error) {
-		return func() { p.Service.FaultPage(h) }, func() { p.Service.FaultPage(nil) }, nil
+		return func() { p.Service.FaultPage(f) }, func() { p.Service.FaultPage(nil) }, nil
 	}
 }
 
-func pageError(w http.ResponseWriter, _ *http.Request) {
+func pageError(w http.ResponseWriter, _ *http.Request) bool {
 	http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+	return true
 }
 
-func pageRedirect(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
+func pageRedirect(w http.ResponseWriter, r *http.Request) bool {
+	const target = "/metrics/"
+	if r.URL.Path == target {
+		return false
+	}
+	http.Redirect(w, r, target, http.StatusTemporaryRedirect)
+	return true
 }
 
-func pageEmpty(http.ResponseWriter, *http.Request) {}
+func pageEmpty(http.ResponseWriter, *http.Request) bool { return true }
 
 func pageSlow(p *Parts, v *values) (on, off func(), err error) {
 	wait := v.duration("time")

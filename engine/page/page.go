@@ -114,8 +114,8 @@ func (p *Page) StopRank(dpRank, ppRank, tpRank int) {
 	}
 }
 
-// SlowRank makes all durations of a running scheduler process longer by a factor
-// (a straggler); 1 ends that.
+// SlowRank makes what a running scheduler process measures of requests longer by a
+// factor (a straggler); 1 ends that.
 func (p *Page) SlowRank(dpRank, ppRank, tpRank int, factor float64) {
 	if r := p.ranks[rankID{dpRank, ppRank, tpRank}]; r != nil {
 		r.slow = factor

@@ -27,18 +27,24 @@ type rank struct {
 	scheduling bool
 	// observed counts its durations.
 	observed uint64
-	// slow stretches them.
+	// slow stretches those of requests.
 	slow float64
 }
 
 // measured is a duration of the group as this rank measures it.
 func (r *rank) measured(t RankTime, d time.Duration) time.Duration {
-	r.observed++
-	d = t(r.place, r.tp, r.observed, d)
+	d = r.spent(t, d)
 	if r.slow != 1 {
 		d = time.Duration(float64(d) * r.slow)
 	}
-	return max(0, d)
+	return d
+}
+
+// spent is a part of the rank's own wall time. No part is stretched, as all of them
+// together are what the clock shows, on a slow rank too.
+func (r *rank) spent(t RankTime, d time.Duration) time.Duration {
+	r.observed++
+	return max(0, t(r.place, r.tp, r.observed, d))
 }
 
 // startRanks starts the processes of a place.

@@ -26,6 +26,9 @@ var alwaysShown = [...]sglang.FamilyName{
 	sglang.FamilyNumUniqueRunningRoutingKeys,
 }
 
+// percent: the page shows the forward occupancy from 0 to 100.
+const percent = 100
+
 // report shows snapshots. It remembers nothing but which priorities it has seen:
 // what a snapshot leaves out stays as it is shown.
 type report struct {
@@ -55,7 +58,7 @@ func (r *report) show(s *ledger.Snapshot) {
 	r.set(sglang.FamilyNumPausedReqs, float64(s.Paused))
 	r.set(sglang.FamilyNumRetractedReqs, float64(s.Retracted))
 	r.set(sglang.FamilyUtilization, s.Utilization)
-	r.set(sglang.FamilyFwdOccupancy, s.FwdOccupancy)
+	r.set(sglang.FamilyFwdOccupancy, percent*s.FwdOccupancy)
 	r.showPools(s)
 	r.showPrefill(s.Prefill)
 	r.showDecode(s.Decode)

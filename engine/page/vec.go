@@ -166,11 +166,11 @@ func observe(ss []shown[Histogram], v float64, n int) {
 	}
 }
 
-// addTime adds to each rank's counter what it measured, in seconds.
+// addTime adds to each rank's counter what it spent, in seconds.
 func addTime(ss []shown[Counter], t RankTime, d time.Duration) {
 	for i := range ss {
 		if ss[i].running() {
-			ss[i].instrument.Add(ss[i].rank.measured(t, d).Seconds())
+			ss[i].instrument.Add(ss[i].rank.spent(t, d).Seconds())
 		}
 	}
 }
