@@ -8,10 +8,10 @@
 package clock // import "github.com/otelcol-sglang/otelcol-sglang/engine/clock"
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,11 +25,13 @@ type Loop struct {
 
 	queue eventQueue
 	seq   uint64
+	// now is written by the loop's goroutine alone; any may read it.
+	now atomic.Int64
 
 	mu sync.Mutex
-	// now is guarded by mu, as Now may be called from any goroutine.
-	now     time.Duration
+	// posted is guarded by mu; waiting is 0 while it is empty.
 	posted  []func()
+	waiting atomic.Int32
 	arrived chan struct{}
 }
 
@@ -52,11 +54,7 @@ func (l *Loop) Virtual() bool { return l.scale == 0 }
 
 // Now is the engine time: on a virtual clock, and for the loop's own goroutine,
 // that of the event that runs.
-func (l *Loop) Now() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now
-}
+func (l *Loop) Now() time.Duration { return time.Duration(l.now.Load()) }
 
 // Wall converts an engine time to wall time.
 func (l *Loop) Wall(t time.Duration) time.Time { return l.start.Add(t) }
@@ -65,7 +63,7 @@ func (l *Loop) Wall(t time.Duration) time.Time { return l.start.Add(t) }
 // due at one time run in the order in which they were asked for.
 func (l *Loop) At(t time.Duration, f func()) {
 	l.seq++
-	heap.Push(&l.queue, event{at: max(t, l.Now()), seq: l.seq, run: f})
+	l.queue.push(event{at: max(t, l.Now()), seq: l.seq, run: f})
 }
 
 // After runs f when d of engine time has passed.
@@ -75,6 +73,7 @@ func (l *Loop) After(d time.Duration, f func()) { l.At(l.Now()+d, f) }
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	l.posted = append(l.posted, f)
+	l.waiting.Store(1)
 	l.mu.Unlock()
 	select {
 	case l.arrived <- struct{}{}:
@@ -127,16 +126,16 @@ func (l *Loop) step() bool {
 	if len(l.queue) == 0 {
 		return false
 	}
-	e := heap.Pop(&l.queue).(event)
+	e := l.queue.pop()
 	l.advance(e.at)
 	e.run()
 	return true
 }
 
 func (l *Loop) advance(t time.Duration) {
-	l.mu.Lock()
-	l.now = max(l.now, t)
-	l.mu.Unlock()
+	if t > l.Now() {
+		l.now.Store(int64(t))
+	}
 }
 
 // wait sleeps until the first event is due; false if something was posted first.
@@ -166,9 +165,13 @@ func (l *Loop) realUntil(t time.Duration) time.Duration {
 }
 
 func (l *Loop) takePosted() {
+	if l.waiting.Load() == 0 {
+		return
+	}
 	l.mu.Lock()
 	fs := l.posted
 	l.posted = nil
+	l.waiting.Store(0)
 	l.mu.Unlock()
 	if len(fs) > 0 && !l.Virtual() {
 		l.advance(time.Duration(float64(time.Since(l.start)) * l.scale))
@@ -184,25 +187,61 @@ type event struct {
 	run func()
 }
 
-type eventQueue []event
-
-func (q eventQueue) Len() int { return len(q) }
-
-func (q eventQueue) Less(i, j int) bool {
-	if q[i].at != q[j].at {
-		return q[i].at < q[j].at
+func (e *event) before(o *event) bool {
+	if e.at != o.at {
+		return e.at < o.at
 	}
-	return q[i].seq < q[j].seq
+	return e.seq < o.seq
 }
 
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+// eventQueue is a binary heap: whoever is first is at its root. (container/heap would
+// allocate for each event.)
+type eventQueue []event
 
-func (q *eventQueue) Push(x any) { *q = append(*q, x.(event)) }
+func (q *eventQueue) push(e event) {
+	h := append(*q, e)
+	*q = h
+	i := len(h) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !e.before(&h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		i = parent
+	}
+	h[i] = e
+}
 
-func (q *eventQueue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
+// pop takes the first of a queue that is not empty.
+func (q *eventQueue) pop() event {
+	h := *q
+	first, last := h[0], h[len(h)-1]
+	h[len(h)-1] = event{} // what it refers to is free
+	h = h[:len(h)-1]
+	*q = h
+	if len(h) > 0 {
+		h.sink(last)
+	}
+	return first
+}
+
+// sink puts e at the root's place or below, where it belongs.
+func (h eventQueue) sink(e event) {
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if right := child + 1; right < len(h) && h[right].before(&h[child]) {
+			child = right
+		}
+		if !h[child].before(&e) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = e
 }

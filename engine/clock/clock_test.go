@@ -4,13 +4,16 @@
 package clock
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestVirtualOrder(t *testing.T) {
@@ -27,6 +30,35 @@ func TestVirtualOrder(t *testing.T) {
 	require.NoError(t, l.Run(context.Background()))
 	assert.Equal(t, []string{"a 1s", "late 1s", "b 2s", "c 2s", "d 3s"}, got)
 	assert.Equal(t, time.Unix(103, 0), l.Wall(l.Now()))
+}
+
+// Whatever is asked for, things happen by time, and those of one time in turn.
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewVirtual(time.Unix(0, 0))
+		type due struct{ at, asked int }
+		var got []due
+		asked := 0
+		var ask func(depth int)
+		ask = func(depth int) {
+			for _, ms := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 20).Draw(t, "after") {
+				d := due{int(l.Now()/time.Millisecond) + ms, asked}
+				asked++
+				l.After(time.Duration(ms)*time.Millisecond, func() {
+					got = append(got, d)
+					if depth > 0 && ms%7 == 0 {
+						ask(depth - 1)
+					}
+				})
+			}
+		}
+		ask(2)
+		require.NoError(t, l.Run(context.Background()))
+		require.Len(t, got, asked)
+		require.True(t, slices.IsSortedFunc(got, func(a, b due) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.asked, b.asked))
+		}), "%v", got)
+	})
 }
 
 func TestRunUntil(t *testing.T) {

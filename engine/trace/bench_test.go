@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/internal/cputime"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
@@ -94,7 +95,7 @@ func benchmark(b *testing.B, sink Sink) *Tracer {
 	p := &ledger.Place{DPRank: -1, TPRanks: []int{0, 1, 2, 3}}
 	b.ReportAllocs()
 	b.ResetTimer()
-	began, at := cpuTime(), time.Duration(0)
+	began, at := cputime.Used(), time.Duration(0)
 	for b.Loop() {
 		r := ledger.NewRequest("0123456789abcdef0123456789abcdef", ledger.KindGenerate)
 		at = story(tr, r, p, at, storySteps)
@@ -104,7 +105,7 @@ func benchmark(b *testing.B, sink Sink) *Tracer {
 	b.StopTimer()
 	spans := float64(b.N) * storySpans
 	// CPU time, sink included: others on the machine count for nothing.
-	if used := cpuTime() - began; used > 0 {
+	if used := cputime.Used() - began; used > 0 {
 		b.ReportMetric(float64(used.Nanoseconds())/spans, "cpu-ns/span")
 		b.ReportMetric(spans/used.Seconds(), "spans/cpu-s")
 	}

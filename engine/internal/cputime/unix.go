@@ -3,15 +3,16 @@
 
 //go:build unix
 
-package trace
+// Package cputime is for benchmarks on machines that others use too.
+package cputime // import "github.com/otelcol-sglang/otelcol-sglang/engine/internal/cputime"
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
+// Used is what this process has used; 0 where that is not known.
+func Used() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
