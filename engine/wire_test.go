@@ -85,9 +85,15 @@ func TestMetricsAsOTLP(t *testing.T) {
 // modulePair is a pair that served some requests, with the spans of each half.
 func modulePair(t *testing.T, modules ...string) map[string]*trace.Recorder {
 	t.Helper()
+	return faultyPair(t, nil, modules...)
+}
+
+// faultyPair has faults on its prefill node.
+func faultyPair(t *testing.T, faults []string, modules ...string) map[string]*trace.Recorder {
+	t.Helper()
 	loop := clock.NewVirtual(epoch)
 	a := args.Default()
-	a.TPSize, a.TraceModules = 2, modules
+	a.TPSize, a.TraceModules, a.Faults = 2, modules, faults
 	spans := map[string]*trace.Recorder{args.Prefill: trace.NewRecorder(), args.Decode: trace.NewRecorder()}
 	prefill, decode := pair(t.Context(), t, loop, a, "chat:rate=5,abort=0,count=20", func(name string) trace.Sink { return spans[name] }, func(*truth.Record) {})
 	decode.Start()
@@ -146,6 +152,27 @@ func TestTransferSpans(t *testing.T) {
 	eachSpan(spans[args.Decode], func(_ trace.Process, s ptrace.Span) {
 		assert.NotContains(t, s.Name(), "mooncake")
 	})
+}
+
+// A transfer that failed has its spans, and its scheduler's thread is an error.
+func TestFailedTransferSpans(t *testing.T) {
+	spans := faultyPair(t, []string{"slow-transfer:factor=1,fail=0.5"}, sglang.TraceModuleKV)
+	failed, sent, roots := 0, 0, 0
+	eachSpan(spans[args.Prefill], func(_ trace.Process, s ptrace.Span) {
+		switch {
+		case s.Name() == sglang.StageMooncakeWorkerSendSession.String():
+			sent++
+		case s.ParentSpanID().IsEmpty():
+			roots++
+		case s.Status().Code() == ptrace.StatusCodeError:
+			failed++
+			assert.Contains(t, textOf(s, "message"), "transfer failed")
+		}
+	})
+	assert.Equal(t, 2*20, sent)
+	assert.Equal(t, 2*20, roots)
+	assert.InDelta(t, 20, failed, 10, "about a half")
+	assert.Zero(t, failed%2, "on each rank")
 }
 
 // Without the request module only transfers are traced, and without either nothing is.

@@ -119,7 +119,7 @@ func (s *Service) settings() map[string]any {
 		"mem_fraction_static": a.MemFractionStatic, "page_size": a.PageSize, "max_total_tokens": orNil(a.MaxTotalTokens),
 		"swa_full_tokens_ratio": a.SWAFullTokensRatio, "mamba_full_memory_ratio": a.MambaFullMemoryRatio,
 		"max_mamba_cache_size": orNil(a.MaxMambaCacheSize),
-		"chunked_prefill_size": a.ChunkedPrefillSize, "max_prefill_tokens": a.MaxPrefillTokens,
+		"enable_mixed_chunk":   a.EnableMixedChunk, "chunked_prefill_size": a.ChunkedPrefillSize, "max_prefill_tokens": a.MaxPrefillTokens,
 		"schedule_policy": a.SchedulePolicy, "schedule_conservativeness": a.ScheduleConservativeness,
 		"enable_priority_scheduling": a.EnablePriorityScheduling, "disable_radix_cache": a.DisableRadixCache,
 		"disable_overlap_schedule": a.DisableOverlapSchedule, "decode_log_interval": a.DecodeLogInterval,

@@ -48,12 +48,14 @@ type Args struct {
 	// SWAFullTokensRatio is the size of the sliding-window pool in that of the full
 	// one, MambaFullMemoryRatio the memory of states in that of the KV pool; only for
 	// models that have such layers. MaxMambaCacheSize, if not 0, is the number of states.
-	SWAFullTokensRatio       float64
-	MambaFullMemoryRatio     float64
-	MaxMambaCacheSize        int
-	ContextLength            int
-	PageSize                 int
-	ChunkedPrefillSize       int // -1: off
+	SWAFullTokensRatio   float64
+	MambaFullMemoryRatio float64
+	MaxMambaCacheSize    int
+	ContextLength        int
+	PageSize             int
+	ChunkedPrefillSize   int // -1: off
+	// EnableMixedChunk lets those who decode go along with a prefill pass.
+	EnableMixedChunk         bool
 	MaxPrefillTokens         int
 	SchedulePolicy           string // lpm, fcfs, lof, random, dfs-weight
 	ScheduleConservativeness float64

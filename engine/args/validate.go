@@ -90,6 +90,8 @@ func (a *Args) checkLimits(c *check) {
 	if a.ChunkedPrefillSize > 0 {
 		c.that(a.ChunkedPrefillSize%a.PageSize == 0, "chunked-prefill-size", fmt.Sprintf("a multiple of page-size (%d)", a.PageSize), a.ChunkedPrefillSize)
 	}
+	c.that(!a.EnableMixedChunk || a.ChunkedPrefillSize > 0, "enable-mixed-chunk", "off without a chunked-prefill-size", a.EnableMixedChunk)
+	c.that(!a.EnableMixedChunk || !a.Speculative(), "enable-mixed-chunk", "off with a speculative-algorithm", a.EnableMixedChunk)
 	c.that(a.MaxPrefillTokens >= 1, "max-prefill-tokens", "at least 1", a.MaxPrefillTokens)
 	c.that(a.ScheduleConservativeness >= 0, "schedule-conservativeness", "at least 0", a.ScheduleConservativeness)
 	c.that(a.DecodeLogInterval >= 1, "decode-log-interval", "at least 1", a.DecodeLogInterval)

@@ -35,9 +35,11 @@ type PrefillConfig struct {
 	Seed             uint64
 
 	Ready func(r *ledger.Request)
-	// Sent tells how long the transfer took since Send, and for how long of that it had
-	// the connection.
-	Sent   func(r *ledger.Request, latency, moving time.Duration)
+	// Moved: a part of the KV that was handed over at from had the connection for so long
+	// until now. It may have failed, and the request may have ended meanwhile.
+	Moved func(r *ledger.Request, from, moving time.Duration)
+	// Sent: all of it is there.
+	Sent   func(r *ledger.Request)
 	Failed func(r *ledger.Request, p Phase)
 }
 
@@ -95,20 +97,32 @@ func (p *Prefill) ready(r *ledger.Request) {
 	}
 }
 
-// Send moves a request's KV: bytes of one rank, all ranks at the same time, one
-// request after the other.
+// SendPart moves the KV of a chunk, bytes of one rank, while the rest of the prompt is
+// computed.
+func (p *Prefill) SendPart(r *ledger.Request, bytes int64) { p.move(r, bytes, func() {}) }
+
+// move gives a part the connection: all ranks at the same time, one part after the
+// other. A request without a peer moves nothing.
+func (p *Prefill) move(r *ledger.Request, bytes int64, then func()) {
+	from := p.Loop.Now()
+	if r.BootstrapRoom == 0 {
+		p.Loop.At(from, then)
+		return
+	}
+	took := p.Latency + time.Duration(float64(bytes)/p.Bandwidth*float64(time.Second))
+	moving := time.Duration(float64(took) * p.slower)
+	p.free = max(from, p.free) + moving
+	p.Loop.At(p.free, func() {
+		p.Moved(r, from, moving)
+		then()
+	})
+}
+
+// Send moves what is left of a request's KV, and then the request is the peer's.
 func (p *Prefill) Send(r *ledger.Request, bytes int64, tokens int, first int32) {
 	p.inflight = append(p.inflight, r)
-	now := p.Loop.Now()
-	took := p.Latency + time.Duration(float64(bytes)/p.Bandwidth*float64(time.Second))
-	if r.BootstrapRoom == 0 {
-		took = 0
-	}
-	start := max(now, p.free)
-	moving := time.Duration(float64(took) * p.slower)
-	p.free = start + moving
 	failed := p.rng.Float64() < p.failing
-	p.Loop.At(p.free, func() {
+	p.move(r, bytes, func() {
 		if failed {
 			p.fail(&p.inflight, r, PhaseTransfer)
 			return
@@ -122,7 +136,7 @@ func (p *Prefill) Send(r *ledger.Request, bytes int64, tokens int, first int32) 
 				Kind: KVSent, Room: r.BootstrapRoom, Tokens: tokens, FirstToken: first, Cached: r.Cached.Total(),
 			})
 		}
-		p.Sent(r, p.Loop.Now()-now, moving)
+		p.Sent(r)
 	})
 }
 

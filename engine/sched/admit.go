@@ -30,6 +30,8 @@ type adder struct {
 	now   int     // left at this moment
 	input int
 	chunk int // math.MaxInt: chunking is off
+	// steps is what those who decode in the pass will take.
+	steps int
 	// back are those who were preempted.
 	back []*work
 }
@@ -48,12 +50,19 @@ func (s *Scheduler) newAdder(b *batch, sl *slot) adder {
 		a.chunk = s.Args.ChunkedPrefillSize
 	}
 	a.refresh()
+	if s.mixes() {
+		a.input -= len(sl.running)
+		a.chunk -= len(sl.running)
+	}
 	return a
 }
 
 // refresh reads the pool. All slots' requests will grow into it.
 func (a *adder) refresh() {
-	a.now = a.s.Memory.Room()
+	if a.s.mixes() {
+		a.steps = a.s.decodeNeed(a.slot.running)
+	}
+	a.now = a.room()
 	a.total = float64(a.now)
 	for i := range a.s.slots {
 		for _, w := range a.s.slots[i].running {
@@ -68,6 +77,9 @@ func (a *adder) refresh() {
 		}
 	}
 }
+
+// room is what the memory has for prompts.
+func (a *adder) room() int { return a.s.Memory.Room() - a.steps }
 
 func (a *adder) verdict() verdict {
 	if a.total <= 0 || a.now <= 0 {
@@ -167,7 +179,7 @@ func (a *adder) add(w *work) verdict {
 func (a *adder) afford(n, maxNew int) bool {
 	was := *a
 	a.spend(n, maxNew)
-	room := a.s.Memory.Room()
+	room := a.room()
 	a.total -= float64(a.now - room)
 	a.now = room
 	if a.total < 0 && (len(a.b.entries) > 0 || len(a.slot.running) > 0) {
@@ -304,10 +316,9 @@ func (s *Scheduler) preempt(a *adder, sl *slot, w *work, limit *int) bool {
 }
 
 // compose makes the batch of what was taken: those whose prompt is done with it
-// decode from the next pass on.
+// decode from the next pass on, those who decode already in this one if passes mix.
 func (s *Scheduler) compose(b *batch, sl *slot) {
-	b.Size, b.Mode = len(b.entries), sglang.ForwardPrefill
-	b.pass = passOf(b, false)
+	decoding := sl.running
 	for i := range b.entries {
 		e := &b.entries[i]
 		b.tally.compute += e.n
@@ -320,6 +331,13 @@ func (s *Scheduler) compose(b *batch, sl *slot) {
 			sl.running = append(sl.running, e.w)
 		}
 	}
+	if s.mixes() {
+		for _, w := range decoding {
+			s.addDecode(b, w)
+		}
+	}
+	b.Size, b.Mode = len(b.entries), sglang.ForwardPrefill
+	b.pass = passOf(b, false)
 }
 
 // unstick: the rest of a prompt does not fit, and nothing runs that would make

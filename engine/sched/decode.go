@@ -35,14 +35,7 @@ func (s *Scheduler) decodeBatch(i int) *batch {
 	}
 	b := s.newBatch(modeDecode, i)
 	for _, w := range sl.running {
-		n := s.growth(w)
-		if n > 0 && !s.Memory.Extend(w.holding, n) {
-			continue // its pages were counted; retracted below
-		}
-		b.entries = append(b.entries, entry{w: w, epoch: w.epoch, from: w.filled, n: s.verified()})
-		w.slots += n
-		w.filled++
-		w.decodes++
+		s.addDecode(b, w) // whose pages were counted, and who is retracted below if refused
 	}
 	s.retractUngrown(sl, b)
 	if len(b.entries) == 0 {
@@ -52,6 +45,25 @@ func (s *Scheduler) decodeBatch(i int) *batch {
 	b.Size, b.Mode = len(b.entries), sglang.ForwardDecode
 	b.pass = passOf(b, len(b.entries) <= maxGraphBatch)
 	return b
+}
+
+// addDecode takes a running request's next step into a pass, unless the memory has no
+// room for it.
+func (s *Scheduler) addDecode(b *batch, w *work) {
+	n := s.growth(w)
+	if n > 0 && !s.Memory.Extend(w.holding, n) {
+		return
+	}
+	b.entries = append(b.entries, entry{w: w, epoch: w.epoch, from: w.filled, n: s.verified(), decode: true})
+	w.slots += n
+	w.filled++
+	w.decodes++
+}
+
+// mixes tells whether prefill passes take along those who decode. Their drafts could
+// not be verified in one.
+func (s *Scheduler) mixes() bool {
+	return s.Args.EnableMixedChunk && s.Args.ChunkedPrefillSize > 0 && s.Drafter == nil
 }
 
 // verified tokens per request and pass.

@@ -40,10 +40,9 @@ func newPD(s *Scheduler) pdNode {
 		return pdNode{prefill: disagg.NewPrefill(disagg.PrefillConfig{
 			Loop: s.Loop, Hub: s.Hub, Bandwidth: transferBandwidth, Latency: transferLatency,
 			BootstrapTimeout: bootstrapTimeout, Seed: s.Args.Seed,
-			Ready: func(r *ledger.Request) { s.signal(workOf(r), (*Scheduler).bootstrapped) },
-			Sent: func(r *ledger.Request, latency, moving time.Duration) {
-				s.signal(workOf(r), sentAfter(s.Loop.Now(), latency, moving))
-			},
+			Ready:  func(r *ledger.Request) { s.signal(workOf(r), (*Scheduler).bootstrapped) },
+			Moved:  func(r *ledger.Request, from, moving time.Duration) { s.traceTransfer(workOf(r), from, moving) },
+			Sent:   func(r *ledger.Request) { s.signal(workOf(r), sentAt(s.Loop.Now())) },
 			Failed: func(r *ledger.Request, p disagg.Phase) { s.signal(workOf(r), failedIn(p)) },
 		})}
 	case s.decodeNode():
@@ -135,14 +134,29 @@ func (n *pdNode) send(s *Scheduler, w *work, at ledger.Reading) {
 	s.move(w, statePD)
 	w.pdFrom = at
 	w.r.Sched.TransferStart = at.At
-	n.prefill.Send(w.r, s.Cost.RequestBytes(w.prompt()), w.prompt(), w.ids[len(w.ids)-1])
+	if w.sendFrom == 0 {
+		w.sendFrom = at.At
+	}
+	// States and the window's KV go with the last part.
+	bytes := s.Cost.RequestBytes(w.prompt()) - s.Cost.KVBytes(w.parts)
+	n.prefill.Send(w.r, bytes, w.prompt(), w.ids[len(w.ids)-1])
 }
 
-func sentAfter(at, latency, moving time.Duration) func(*Scheduler, *work) {
-	return func(s *Scheduler, w *work) {
-		s.traceTransfer(w, at, moving)
-		s.sent(w, latency)
+// sendPart (prefill node) hands over the KV that a chunk made, of tokens up to filled,
+// while the next is computed.
+func (n *pdNode) sendPart(s *Scheduler, w *work, filled int, at ledger.Reading) {
+	if n.prefill == nil || filled <= w.parts {
+		return
 	}
+	if w.sendFrom == 0 {
+		w.sendFrom = at.At
+	}
+	n.prefill.SendPart(w.r, s.Cost.KVBytes(filled)-s.Cost.KVBytes(w.parts))
+	w.parts = filled
+}
+
+func sentAt(at time.Duration) func(*Scheduler, *work) {
+	return func(s *Scheduler, w *work) { s.sent(w, at-w.sendFrom) }
 }
 
 // Parts of a transfer as Mooncake's module sees them: putting it into a worker's queue,
@@ -153,15 +167,16 @@ const (
 	sendSession = 60 * time.Microsecond
 )
 
-// traceTransfer tells of a transfer that ended at a time and moved for so long before,
-// where its module is on.
-func (s *Scheduler) traceTransfer(w *work, at, moving time.Duration) {
-	if !s.Args.TracesTransfers() || w.state != statePD || w.r.BootstrapRoom == 0 {
+// traceTransfer tells of a part that was handed over at a time and moved for so long
+// until now, where the module of transfers is on. What fails has moved, too; the end of
+// the request's thread says that it failed.
+func (s *Scheduler) traceTransfer(w *work, handed, moving time.Duration) {
+	if !s.Args.TracesTransfers() || w.state == stateEnded {
 		return
 	}
-	s.slice(w.r, sglang.StageMooncakeSend, w.pdFrom, after(w.pdFrom, costSend))
-	end := s.reading(at)
-	begin := s.reading(max(at-moving, w.pdFrom.At+costSend) + sendWorks)
+	from, end := s.reading(handed), s.reading(s.Loop.Now())
+	s.slice(w.r, sglang.StageMooncakeSend, from, after(from, costSend))
+	begin := s.reading(max(end.At-moving, handed+costSend) + sendWorks)
 	s.open(w.r, sglang.StageMooncakeWorkerSend, begin)
 	s.slice(w.r, sglang.StageMooncakeWorkerSendSession, after(begin, sendSession), end)
 	s.close(w.r, sglang.StageMooncakeWorkerSend, after(end, sendSession))
@@ -172,7 +187,8 @@ func after(r ledger.Reading, d time.Duration) ledger.Reading {
 	return r
 }
 
-// sent (prefill node): the decode node has the KV.
+// sent (prefill node): the decode node has the KV, so long after its first part was
+// handed over.
 func (s *Scheduler) sent(w *work, latency time.Duration) {
 	if w.state != statePD {
 		return

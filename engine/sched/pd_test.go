@@ -5,6 +5,7 @@ package sched
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -139,6 +140,50 @@ func TestPDTransferFails(t *testing.T) {
 		assert.NotEmpty(t, r.AbortMessage)
 	}
 	assert.False(t, p.prefill.dropped[a], "through the output path")
+}
+
+// The KV of a chunk moves while the next is computed; all of it is counted, from when
+// the first was handed over.
+func TestPDSendsChunkByChunk(t *testing.T) {
+	play := func(chunk int) (a *ledger.Request, tr ledger.Transfer, g *rig) {
+		p := newPair(t, with(func(a *args.Args) {
+			a.EnableTrace, a.TraceModules = true, []string{sglang.TraceModuleRequest, sglang.TraceModuleKV}
+			a.ChunkedPrefillSize = chunk
+		}))
+		p.prefill.SetTransfer(5, 0)
+		a, b := p.send(0, 0, 4000, 3)
+		p.run()
+		require.Equal(t, ledger.FinishLength, b.Finish)
+		require.Len(t, p.prefill.rec.transfers, 1)
+		return a, p.prefill.rec.transfers[0], p.prefill
+	}
+	whole, once, _ := play(-1)
+	parts, often, g := play(1000)
+	last := func(r *ledger.Request) time.Duration { return r.Sched.TransferDone - r.Sched.TransferStart }
+	assert.Less(t, last(parts), last(whole)/2, "only the last chunk is left")
+	assert.Equal(t, once.Bytes, often.Bytes)
+	assert.Greater(t, often.Latency, last(parts))
+	assert.GreaterOrEqual(t, often.Latency, time.Duration(5*float64(often.Bytes)/transferBandwidth*1e9), "none is faster than the connection")
+	story := g.story(parts)
+	for _, s := range []string{"mooncake_send", "+mooncake_worker_send", "mooncake_worker_send_session", "-mooncake_worker_send"} {
+		assert.Equal(t, 4, count1(story, s), s)
+	}
+}
+
+// What fails has moved, and is told as such: a transfer, and a thread that ends with
+// the error.
+func TestPDFailedTransferIsTold(t *testing.T) {
+	p := newPair(t, with(func(a *args.Args) {
+		a.EnableTrace, a.TraceModules = true, []string{sglang.TraceModuleRequest, sglang.TraceModuleKV}
+	}))
+	p.prefill.SetTransfer(1, 1)
+	a, _ := p.send(0, 0, 600, 5)
+	p.run()
+	story := p.prefill.story(a)
+	assert.Equal(t, []string{
+		"-prefill_forward", "mooncake_send", "+mooncake_worker_send", "mooncake_worker_send_session", "-mooncake_worker_send", "end",
+	}, story[len(story)-6:])
+	assert.Equal(t, http.StatusInternalServerError, a.AbortStatus)
 }
 
 // A prefill half whose decode half never comes.

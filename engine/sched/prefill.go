@@ -69,6 +69,10 @@ func (s *Scheduler) onResult(b *batch, processed time.Duration) {
 // beginPrefill: a request's wait is over when its first tokens go in.
 func (s *Scheduler) beginPrefill(e *entry, at ledger.Reading) {
 	w := e.w
+	if e.decode {
+		s.beginDecode(w, at)
+		return
+	}
 	if w.prefillOpen || e.stale() {
 		return
 	}
@@ -101,9 +105,14 @@ func (s *Scheduler) leaveQueue(w *work, at ledger.Reading) {
 // prefillResult: after is when the scheduler has processed the result, from where
 // the first decode iteration is counted.
 func (s *Scheduler) prefillResult(b *batch, at, after ledger.Reading) {
+	made := 0
 	for i := range b.entries {
 		e := &b.entries[i]
 		if e.stale() {
+			continue
+		}
+		if e.decode {
+			made += s.decodeOne(e.w, b, at)
 			continue
 		}
 		s.runBatchCPU(e.w, b)
@@ -116,6 +125,7 @@ func (s *Scheduler) prefillResult(b *batch, at, after ledger.Reading) {
 		}
 		s.endPrefill(e.w, at, after)
 	}
+	s.reports.made(s, b, made)
 }
 
 func (s *Scheduler) endChunk(e *entry, at ledger.Reading) {
@@ -131,6 +141,7 @@ func (s *Scheduler) midChunk(e *entry, at ledger.Reading) {
 	w := e.w
 	if !w.aborted {
 		s.Memory.Cache(w.holding, w.ids[:e.from+e.n])
+		s.pd.sendPart(s, w, e.from+e.n, at)
 		return
 	}
 	if sl := &s.slots[w.slot]; sl.chunked == w {

@@ -60,6 +60,7 @@ func drawScenario(t *rapid.T) scenario {
 		}
 		a.PPSize = rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "pp")
 		a.SpeculativeAlgorithm = rapid.SampledFrom([]string{"", "", "EAGLE", "NGRAM"}).Draw(t, "spec")
+		a.EnableMixedChunk = a.ChunkedPrefillSize > 0 && rapid.Bool().Draw(t, "mixed")
 		a.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
 		a.DecodeLogInterval = rapid.SampledFrom([]int{1, 40}).Draw(t, "log")
 	}

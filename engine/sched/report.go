@@ -159,15 +159,23 @@ func (rp *reporter) busy(s *Scheduler, b *batch) {
 // decode is the decode reporter: tokens of each step, a report each
 // decode_log_interval of them.
 func (rp *reporter) decode(s *Scheduler, b *batch, made int, now time.Duration) {
-	rp.tokens += made
-	for _, c := range s.Collectors {
-		count(made, func(n int) { c.RealtimeTokens(sglang.ModeDecode, n, b.groups) })
-	}
+	rp.made(s, b, made)
 	rp.steps++
 	if rp.steps%s.Args.DecodeLogInterval != 0 {
 		return
 	}
 	rp.reportDecode(s, now)
+}
+
+// made counts the tokens that a pass decoded.
+func (rp *reporter) made(s *Scheduler, b *batch, n int) {
+	if n == 0 {
+		return
+	}
+	rp.tokens += n
+	for _, c := range s.Collectors {
+		c.RealtimeTokens(sglang.ModeDecode, n, b.groups)
+	}
 }
 
 func (rp *reporter) reportDecode(s *Scheduler, now time.Duration) {

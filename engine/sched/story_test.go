@@ -91,6 +91,31 @@ func TestStoryPrefillsGoFirst(t *testing.T) {
 	assert.Greater(t, later[0].Sched.DecodeStart-later[0].Sched.PrefillDone, 200*time.Millisecond)
 }
 
+// With mixed chunks, who decodes goes on while a long prompt is cut, a token a pass.
+func TestStoryMixedChunk(t *testing.T) {
+	play := func(mixed bool) (g *rig, longest time.Duration) {
+		g = newRig(t, with(noOverlap), with(func(a *args.Args) { a.ChunkedPrefillSize, a.EnableMixedChunk = 500, mixed }))
+		first := g.at(0, g.request(100, 60))
+		g.at(100*time.Millisecond, g.request(2000, 5))
+		g.run()
+		for _, e := range loopsOf(g, first) {
+			longest = max(longest, e.to-e.from)
+		}
+		return g, longest
+	}
+	g, longest := play(true)
+	first, long := g.sent[0], g.sent[1]
+	assert.Equal(t, 5, long.Chunks, "the step takes a token of each chunk's budget")
+	assert.Equal(t, 5, count1(g.story(first), "prefill of 2"))
+	assert.Equal(t, len(first.Output)-1, first.DecodeSteps)
+	assert.Equal(t, 59+4, g.rec.tokens[sglang.ModeDecode])
+	assert.Equal(t, 2100, g.rec.tokens[sglang.ModePrefillCompute], "a step is no prompt")
+	assert.Equal(t, 6, g.rec.passes[sglang.PassPrefillNone])
+	separate, waited := play(false)
+	assert.Equal(t, 4, separate.sent[1].Chunks)
+	assert.Greater(t, waited, 3*longest)
+}
+
 func loopsOf(g *rig, r *ledger.Request) []event {
 	return slices.DeleteFunc(slices.Clone(g.rec.events[r]), func(e event) bool { return e.stage != sglang.StageDecodeLoop })
 }

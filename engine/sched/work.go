@@ -70,7 +70,11 @@ type work struct {
 	// Beginnings of the stages that are under way.
 	forwardFrom, chunkFrom, waitFrom, loopFrom ledger.Reading
 
-	pdFrom     ledger.Reading
+	pdFrom ledger.Reading
+	// PD prefill: the KV of so many tokens was handed over chunk by chunk, from sendFrom
+	// on; 0 is not yet.
+	parts      int
+	sendFrom   time.Duration
 	firstToken int32
 	// parted: the other node needs to hear no more of it.
 	parted bool
@@ -128,13 +132,15 @@ const (
 	modeIdle // steps along with other DP groups
 )
 
-// entry is one request's part of a pass: prompt tokens [from, from+n).
+// entry is one request's part of a pass: prompt tokens [from, from+n), or a step of
+// its decoding.
 type entry struct {
-	w     *work
-	epoch uint32
-	from  int
-	n     int
-	last  bool
+	w      *work
+	epoch  uint32
+	from   int
+	n      int
+	last   bool // of the prompt
+	decode bool
 }
 
 func (e *entry) stale() bool { return e.w.epoch != e.epoch }

@@ -182,14 +182,21 @@ func TestAssembled(t *testing.T) {
 	}
 }
 
-const pair = "pd-prefill-tp2-decode-tp2"
+const (
+	pair      = "pd-prefill-tp2-decode-tp2"
+	transfers = "pd-mooncake-module"
+)
 
-// TestAssembledPair is the capture of prefill and decode engine.
-func TestAssembledPair(t *testing.T) {
+// pairOf is what a prefill and a decode engine do with three requests.
+func pairOf(t *testing.T, change func(*args.Args)) *trace.Recorder {
+	t.Helper()
 	loop, to := clock.NewVirtual(time.Unix(1_800_000_000, 0)), trace.NewRecorder()
 	toDecode, toPrefill := disagg.Pair(loop, 200*time.Microsecond)
 	role := func(mode string) func(*args.Args) {
-		return func(a *args.Args) { a.TPSize, a.DisaggregationMode = 2, mode }
+		return func(a *args.Args) {
+			a.DisaggregationMode = mode
+			change(a)
+		}
 	}
 	prefill := assemble(t, loop, to, toDecode, role(args.Prefill))
 	decode := assemble(t, loop, to, toPrefill, role(args.Decode))
@@ -210,6 +217,34 @@ func TestAssembledPair(t *testing.T) {
 		require.NoError(t, w.Check())
 		require.NoError(t, w.Shutdown(context.Background()))
 	}
+	return to
+}
+
+// TestAssembledTransfers is the capture of Mooncake's module: prompts in two chunks.
+func TestAssembledTransfers(t *testing.T) {
+	to := pairOf(t, func(a *args.Args) {
+		a.ChunkedPrefillSize, a.TraceModules = 512, []string{sglang.TraceModuleKV}
+	})
+	assert.Len(t, senders(to), peers(t, transfers), "processes")
+	compare(t, &scenario{}, captured(t, transfers), to)
+	sends := map[string]int{}
+	for _, e := range to.Exports() {
+		for _, rs := range e.Traces.ResourceSpans().All() {
+			for _, ss := range rs.ScopeSpans().All() {
+				for _, s := range ss.Spans().All() {
+					sends[s.Name()]++
+				}
+			}
+		}
+	}
+	for _, s := range []sglang.Stage{sglang.StageMooncakeSend, sglang.StageMooncakeWorkerSend, sglang.StageMooncakeWorkerSendSession} {
+		assert.Equal(t, 3*2, sends[s.String()], "%s: one for each chunk", s)
+	}
+}
+
+// TestAssembledPair is the capture of prefill and decode engine.
+func TestAssembledPair(t *testing.T) {
+	to := pairOf(t, tp(2))
 	assert.Len(t, senders(to), peers(t, pair), "processes")
 	compare(t, &scenario{adds: map[string]string{
 		"fake_output event schedule {batch_size:int bid:str forward_mode:str} decode": "a decode step may begin before the prebuilt result is looked at; " +

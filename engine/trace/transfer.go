@@ -84,14 +84,15 @@ func (t *Tracer) sendClose(l *lane, stage sglang.Stage, to time.Duration) {
 	h.finish(end, nil)
 }
 
-// sendEnd ends the sender's trace; its root's time is taken before the thread's.
-func (t *Tracer) sendEnd(l *lane, at time.Duration) {
+// sendEnd ends the sender's trace; its root's time is taken before the thread's. What
+// ended the request before its KV arrived is on the thread, as it is on the request's.
+func (t *Tracer) sendEnd(l *lane, at time.Duration, failure []attr) {
 	s := l.sender
 	if s == nil || s.thread.state != threadOpen {
 		return
 	}
 	end := max(s.start, l.p.wall(at))
-	s.thread.finish(end+t.between(10, 20), nil)
+	s.thread.finish(end+t.between(10, 20), failure)
 	room := roomText(s.room)
 	l.p.roots.put(&span{
 		trace: s.trace, id: s.root, parent: pcommon.SpanID{}, flags: flagsLocal,

@@ -92,6 +92,7 @@ func schedulerFlags(a *args.Args) *pflag.FlagSet {
 		f.Float64Var(&a.MambaFullMemoryRatio, "mamba-full-memory-ratio", a.MambaFullMemoryRatio, "memory of Mamba states in that of the KV pool")
 		f.IntVar(&a.MaxMambaCacheSize, "max-mamba-cache-size", a.MaxMambaCacheSize, "Mamba states; 0: from mamba-full-memory-ratio")
 		f.IntVar(&a.PageSize, "page-size", a.PageSize, "tokens in a page of the KV pool")
+		f.BoolVar(&a.EnableMixedChunk, "enable-mixed-chunk", a.EnableMixedChunk, "requests that decode go along with prefill passes")
 		f.IntVar(&a.ChunkedPrefillSize, "chunked-prefill-size", a.ChunkedPrefillSize, "tokens in a prefill chunk; -1 for off")
 		f.IntVar(&a.MaxPrefillTokens, "max-prefill-tokens", a.MaxPrefillTokens, "most tokens in a prefill batch")
 		f.StringVar(&a.SchedulePolicy, "schedule-policy", a.SchedulePolicy, strings.Join(sched.Policies, ", "))
