@@ -166,7 +166,7 @@ func TestFailedTransferSpans(t *testing.T) {
 			roots++
 		case s.Status().Code() == ptrace.StatusCodeError:
 			failed++
-			assert.Contains(t, textOf(s, "message"), "transfer failed")
+			assert.Contains(t, textOf(s, sglang.AttrAbortReason), "transfer failed")
 		}
 	})
 	assert.Equal(t, 2*20, sent)

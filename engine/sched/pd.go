@@ -168,8 +168,8 @@ const (
 )
 
 // traceTransfer tells of a part that was handed over at a time and moved for so long
-// until now, where the module of transfers is on. What fails has moved, too; the end of
-// the request's thread says that it failed.
+// until now, where the module of transfers is on. What fails has moved, too; it is told
+// when the request ends.
 func (s *Scheduler) traceTransfer(w *work, handed, moving time.Duration) {
 	if !s.Args.TracesTransfers() || w.state == stateEnded {
 		return

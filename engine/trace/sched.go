@@ -164,7 +164,7 @@ func (t *Tracer) Retract(r *ledger.Request, p *ledger.Place, at ledger.Reading) 
 func (t *Tracer) EndThread(r *ledger.Request, p *ledger.Place, at ledger.Reading, autoClose bool) {
 	fail := failure(r)
 	t.eachLane(r, p, func(q *request, l *lane) {
-		t.sendEnd(l, at.At, fail)
+		t.sendEnd(r, l, at.At)
 		if !q.began(t, l, received(r, at.At)) {
 			return
 		}

@@ -85,13 +85,17 @@ func (t *Tracer) sendClose(l *lane, stage sglang.Stage, to time.Duration) {
 }
 
 // sendEnd ends the sender's trace; its root's time is taken before the thread's. What
-// ended the request before its KV arrived is on the thread, as it is on the request's.
-func (t *Tracer) sendEnd(l *lane, at time.Duration, failure []attr) {
+// ended the request before its KV arrived is the thread's failure.
+func (t *Tracer) sendEnd(r *ledger.Request, l *lane, at time.Duration) {
 	s := l.sender
 	if s == nil || s.thread.state != threadOpen {
 		return
 	}
 	end := max(s.start, l.p.wall(at))
+	var failure []attr
+	if r.Finish == ledger.FinishAbort && r.AbortMessage != "" {
+		failure = []attr{textAttr(sglang.AttrAbortReason, r.AbortMessage)}
+	}
 	s.thread.finish(end+t.between(10, 20), failure)
 	room := roomText(s.room)
 	l.p.roots.put(&span{
