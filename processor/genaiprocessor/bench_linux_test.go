@@ -6,14 +6,13 @@ package genaiprocessor
 import (
 	"context"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/ptrace"
-
-	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 )
 
 // threadCPU is what the calling thread has computed: on a busy machine wall
@@ -28,8 +27,8 @@ func threadCPU(b *testing.B) time.Duration {
 }
 
 // BenchmarkCPU is the processor's own time on the caller's thread: a step of a
-// 64-span batch that is folded, and a root (with its decode_forward) whose other
-// spans came before.
+// 64-span batch that is folded, and a root whose other spans came before. With the
+// root its decode_forward leaves, and the summary of 200 steps is written.
 func BenchmarkCPU(b *testing.B) {
 	b.Run("step", func(b *testing.B) {
 		s := plainStory(finished(65))
@@ -40,8 +39,7 @@ func BenchmarkCPU(b *testing.B) {
 		measureCPU(b, p, 64, s.td, restampSteps)
 	})
 	b.Run("root", func(b *testing.B) {
-		s := plainStory(finished(10, sglang.AttrLatencyTTFT, 0.201, sglang.AttrLatencyE2E, 1.0,
-			sglang.AttrLatencyInDecode, 0.7, sglang.AttrLatencyInPrefill, 0.2, sglang.AttrLatencyInInference, 0.99))
+		s := foldedStory()
 		p := benchProcessor(b, func(c *Config) { c.MaxHeldMiB = 4096; c.MaxRequests = 10_000_000 })
 		before := s.td
 		s.td = ptrace.NewTraces()
@@ -67,7 +65,7 @@ func measureCPU(b *testing.B, p *genaiProcessor, spans int, template ptrace.Trac
 	defer runtime.UnlockOSThread()
 	b.ReportAllocs()
 	batches := make([]ptrace.Traces, 16)
-	var used time.Duration
+	var used []time.Duration
 	var n uint64
 	for i := 0; b.Loop(); i += len(batches) {
 		b.StopTimer()
@@ -77,16 +75,22 @@ func measureCPU(b *testing.B, p *genaiProcessor, spans int, template ptrace.Trac
 			n++
 			change(batches[k], n)
 		}
-		begin := threadCPU(b)
 		b.StartTimer()
+		begin := threadCPU(b)
 		for _, td := range batches {
 			if err := p.ConsumeTraces(context.Background(), td); err != nil {
 				b.Fatal(err)
 			}
 		}
-		b.StopTimer()
-		used += threadCPU(b) - begin
-		b.StartTimer()
+		used = append(used, threadCPU(b)-begin) // starting and stopping the timer costs, too
 	}
-	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N*len(batches)*spans), "cpu-ns/span")
+	var sum time.Duration
+	for _, d := range used {
+		sum += d
+	}
+	slices.Sort(used)
+	each := float64(len(batches) * spans)
+	b.ReportMetric(float64(sum.Nanoseconds())/float64(len(used))/each, "cpu-ns/span")
+	// What neighbours on the core and the garbage collector take comes and goes.
+	b.ReportMetric(float64(used[len(used)/10].Nanoseconds())/each, "low-cpu-ns/span")
 }

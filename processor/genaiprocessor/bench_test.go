@@ -14,10 +14,9 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
-	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/metadata"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/metadatatest"
 )
 
 func benchProcessor(tb testing.TB, change func(*Config)) *genaiProcessor {
@@ -26,11 +25,62 @@ func benchProcessor(tb testing.TB, change func(*Config)) *genaiProcessor {
 	if change != nil {
 		change(cfg)
 	}
-	p, err := newProcessor(processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	tel := componenttest.NewTelemetry() // counters cost, too
+	tb.Cleanup(func() { require.NoError(tb, tel.Shutdown(context.Background())) })
+	p, err := newProcessor(metadatatest.NewSettings(tel), cfg, consumertest.NewNop())
 	require.NoError(tb, err)
 	require.NoError(tb, p.Start(context.Background(), componenttest.NewNopHost()))
 	tb.Cleanup(func() { require.NoError(tb, p.Shutdown(context.Background())) })
 	return p
+}
+
+// foldedStory is a request of an engine with TP 8 at level 3 as rankdedup hands it
+// on, all but its root: every attribute of every span, 200 steps.
+func foldedStory() *story {
+	s := plainStory(finished(201, sglang.AttrLatencyTTFT, 0.201, sglang.AttrLatencyE2E, 1.0,
+		sglang.AttrLatencyInDecode, 0.799, sglang.AttrLatencyInPrefill, 0.198, sglang.AttrLatencyInInference, 0.997,
+		sglang.AttrMaxTokens, 512, sglang.AttrTemperature, 0.7, sglang.AttrTopP, 0.95, sglang.AttrTopK, 40,
+		sglang.AttrRequestID, "chatcmpl-48ec6ace2f0e4c5b9a7d3e1f60718293",
+		sglang.AttrResponseModel, "meta-llama/Llama-3.3-70B-Instruct"))
+	s.steps(200, 200, 3.9)
+	for i, step := range s.spans.All() { // no two steps take the same time
+		step.SetEndTimestamp(step.EndTimestamp() - pcommon.Timestamp(i*7919%1_000_000))
+	}
+	for _, rs := range s.td.ResourceSpans().All() {
+		ranked(rs)
+	}
+	return s
+}
+
+// ranked puts on a process and its threads what newer SDKs and rankdedup put there.
+func ranked(rs ptrace.ResourceSpans) {
+	resource := rs.Resource().Attributes()
+	for key, text := range map[string]string{
+		"telemetry.sdk.language": "python", "telemetry.sdk.name": "opentelemetry", "telemetry.sdk.version": "1.39.1",
+		"service.instance.id": "0c9a3c9e-6b1f-4a57-8a37-3a2f7c1d9e55", sglang.AttrEngineID: "48ec6ace2f0e4c5b",
+	} {
+		resource.PutStr(key, text)
+	}
+	for _, span := range rs.ScopeSpans().At(0).Spans().All() {
+		attrs := span.Attributes()
+		label, isThread := attrs.Get(sglang.AttrThreadLabel)
+		if !isThread {
+			continue
+		}
+		attrs.PutStr(sglang.AttrHostID, "0f3d5c7a9b1e2d4f")
+		attrs.PutInt(sglang.AttrPID, 24445)
+		slices := int64(2)
+		if label.Str() == "Scheduler" {
+			slices = 204
+			resource.PutInt(sglang.AttrResourceTPRank, 0)
+			resource.PutInt(sglang.AttrResourcePPRank, 0)
+			attrs.PutInt(sglang.AttrRanksCount, 8)
+			attrs.PutInt(sglang.AttrRanksExpected, 8)
+			attrs.PutInt(sglang.AttrRanksSlowest, 3)
+			attrs.PutDouble(sglang.AttrRanksSkew, 0.0004)
+		}
+		attrs.PutInt(sglang.AttrThreadSpans, slices)
+	}
 }
 
 // restamp gives a template's spans the trace id of the n-th request.
@@ -107,10 +157,9 @@ func restampSteps(td ptrace.Traces, n uint64) {
 	}
 }
 
-// BenchmarkRoot is a whole request without steps: ten spans, one of them the root.
-func BenchmarkRoot(b *testing.B) {
-	template := plainStory(finished(10, sglang.AttrLatencyTTFT, 0.201, sglang.AttrLatencyE2E, 1.0,
-		sglang.AttrLatencyInDecode, 0.7, sglang.AttrLatencyInPrefill, 0.2, sglang.AttrLatencyInInference, 0.99)).end()
+// BenchmarkRequest is a whole request in one batch: 209 spans, 200 of them steps, one the root.
+func BenchmarkRequest(b *testing.B) {
+	template := foldedStory().end()
 	p := benchProcessor(b, func(c *Config) { c.MaxHeldMiB = 4096; c.MaxRequests = 10_000_000 })
 	batches := make([]ptrace.Traces, 16) // few: as if just decoded
 	b.ReportAllocs()

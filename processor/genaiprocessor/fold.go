@@ -38,6 +38,7 @@ func (p *genaiProcessor) writeSteps(span ptrace.Span, sum *steps.Sum, output int
 		attrs.PutDouble(sglang.AttrStepsTokens, float64(decoded)/float64(s.Count))
 		attrs.PutDouble(sglang.AttrITL, float64(s.Sum)/1e9/float64(decoded))
 	}
+	span.Events().EnsureCapacity(span.Events().Len() + len(s.Worst))
 	for _, step := range s.Worst {
 		writeWorst(span.Events().AppendEmpty(), step)
 	}

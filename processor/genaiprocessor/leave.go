@@ -18,23 +18,30 @@ func (o *outgoing) add(h *held) { *o = append(*o, h) }
 
 // leave completes requests that left the shards. No lock is held.
 func (p *genaiProcessor) leave(left []assembly.Left, now time.Time) {
-	out := make(outgoing, 0, 2*len(left))
-	defer func() { p.out.put(out...) }()
-	for i := range left {
-		l := &left[i]
-		if l.Request == nil {
-			p.leaveWithoutRoot(l, &out)
-			continue
-		}
-		if l.Request.Root.Done {
-			p.putFolded(l.Request.Folded, nil, latency.Unknown, &out)
-			continue
-		}
-		if l.Why != "" {
-			p.tel.early.add(string(l.Why), 1)
-		}
-		p.finish(l.Request, now, &out)
+	if len(left) == 0 {
+		return
 	}
+	out := make(outgoing, 0, 2*len(left))
+	for i := range left {
+		p.leaveOne(&left[i], now, &out)
+	}
+	p.out.put(out...)
+}
+
+func (p *genaiProcessor) leaveOne(l *assembly.Left, now time.Time, out *outgoing) {
+	if l.Request == nil {
+		p.leaveWithoutRoot(l, out)
+		return
+	}
+	defer l.Request.Free()
+	if l.Request.Root.Done {
+		p.putFolded(l.Request.Folded, nil, latency.Unknown, out)
+		return
+	}
+	if l.Why != "" {
+		p.tel.early.add(string(l.Why), 1)
+	}
+	p.finish(l.Request, now, out)
 }
 
 func (p *genaiProcessor) leaveWithoutRoot(l *assembly.Left, out *outgoing) {
@@ -63,7 +70,7 @@ func (p *genaiProcessor) finish(q *assembly.Request, now time.Time, out *outgoin
 	p.writeRoot(root, q, facts, &result)
 	p.putFolded(q.Folded, root, facts.OutputTokens, out)
 	if root.role == sglang.RolePrefill || root.role == sglang.RoleDecode {
-		p.offerHalf(root, q, result, now, out)
+		p.offerHalf(root, q, &result, now, out)
 		return
 	}
 	out.add(&root.held)

@@ -4,6 +4,7 @@
 package genaiprocessor // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor"
 
 import (
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -28,13 +29,15 @@ const (
 )
 
 func (p *genaiProcessor) offerHalf(
-	root *rootSpan, q *assembly.Request, result latency.Result, now time.Time, out *outgoing,
+	root *rootSpan, q *assembly.Request, result *latency.Result, now time.Time, out *outgoing,
 ) {
+	value := &halfValue{root: root, result: *result}
+	value.result.Spans = slices.Clone(result.Spans) // the request goes
 	h := &pdjoin.Half{
 		Trace: q.Trace, Root: q.RootID, Decode: root.role == sglang.RoleDecode,
 		Room: root.room, External: root.external,
 		Bytes: halfBytes + spanBytes*len(result.Spans),
-		Value: &halfValue{root: root, result: result},
+		Value: value,
 	}
 	switch {
 	case !root.joinable():

@@ -26,7 +26,9 @@ type rootSpan struct {
 	input, output, cached int64
 	model, requestID      string
 	finish                []string
-	module                string
+	// oneReason is room for the usual one.
+	oneReason [1]string
+	module    string
 	// room is the bootstrap room; noRoom says that the root names room 0.
 	room   uint64
 	noRoom bool
@@ -111,7 +113,7 @@ func (r *rootSpan) readFact(key string, v pcommon.Value) {
 	case sglang.AttrResponseModel:
 		r.model = v.AsString()
 	case sglang.AttrFinishReasons:
-		r.finish = finishReasons(v)
+		r.finish = finishReasons(v, r.oneReason[:0])
 	case sglang.AttrModule:
 		r.module = v.AsString()
 	case sglang.AttrBootstrapRoom:
@@ -137,9 +139,8 @@ func isRoomZero(v pcommon.Value) bool {
 }
 
 // finishReasons reads an array, or the engine's JSON text of one.
-func finishReasons(v pcommon.Value) []string {
+func finishReasons(v pcommon.Value, out []string) []string {
 	if v.Type() == pcommon.ValueTypeSlice {
-		out := make([]string, 0, v.Slice().Len())
 		for _, item := range v.Slice().All() {
 			out = append(out, item.AsString())
 		}
@@ -149,14 +150,14 @@ func finishReasons(v pcommon.Value) []string {
 	// The engine's own form, without a JSON parser.
 	if inner, ok := strings.CutPrefix(text, `["`); ok {
 		if inner, ok = strings.CutSuffix(inner, `"]`); ok && !strings.ContainsAny(inner, `"\`) {
-			return []string{inner}
+			return append(out, inner)
 		}
 	}
-	var out []string
-	if json.Unmarshal([]byte(text), &out) == nil || text == "" {
-		return out
+	var list []string
+	if json.Unmarshal([]byte(text), &list) == nil || text == "" {
+		return list
 	}
-	return []string{text}
+	return append(out, text)
 }
 
 // encoderLike: the root of an encoder's work names neither model nor tokens.

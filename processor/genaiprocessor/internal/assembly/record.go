@@ -8,6 +8,8 @@
 package assembly // import "github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
 
 import (
+	"sync"
+
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/latency"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/steps"
@@ -133,4 +135,13 @@ type Request struct {
 	front     [4]latency.Slice
 	scheduler [8]latency.Slice
 	folded    [1]FoldedSteps
+}
+
+var requests = sync.Pool{New: func() any { return new(Request) }}
+
+// Free gives a request back that its owner is done with: to make one for each
+// costs more than to fill it.
+func (r *Request) Free() {
+	*r = Request{}
+	requests.Put(r)
 }

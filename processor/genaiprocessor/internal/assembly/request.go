@@ -11,15 +11,13 @@ import (
 // request writes down what a tree says. It changes nothing.
 func (t *Trace) request(tr *tree, completeness string) *Request {
 	n := &t.nodes[tr.root]
-	r := &Request{
-		Trace: t.id, RootID: n.id, Root: n.x.root, Engine: t.engine,
-		Completeness: completeness, EncoderSeen: tr.encoder, Level: Unknown,
-	}
-	r.Timeline = latency.Timeline{
-		Start: n.start, End: n.end, Role: n.x.root.Role,
-		SchedulerSeen: tr.scheduler,
-		Complete:      completeness == sglang.CompletenessComplete,
-	}
+	r := requests.Get().(*Request)
+	r.Trace, r.RootID, r.Root, r.Engine = t.id, n.id, n.x.root, t.engine
+	r.Completeness, r.EncoderSeen, r.Level = completeness, tr.encoder, Unknown
+	line := &r.Timeline
+	line.Start, line.End, line.Role = n.start, n.end, n.x.root.Role
+	line.SchedulerSeen = tr.scheduler
+	line.Complete = completeness == sglang.CompletenessComplete
 	r.Timeline.Front, r.Timeline.Scheduler, r.Folded = r.front[:0], r.scheduler[:0], r.folded[:0]
 	for _, i := range tr.nodes {
 		r.Level = max(r.Level, t.level(i))

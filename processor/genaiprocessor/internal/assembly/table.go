@@ -117,6 +117,7 @@ func (t *Table) trace(id TraceID, now time.Time) *Trace {
 	tr := t.lookup(id)
 	if tr == nil {
 		tr = newTrace(id, now)
+		tr.whole = !id.External() && !t.done.has(id)
 		t.traces[id] = tr
 		t.enlist(tr)
 		t.bytes += tr.bytes
@@ -275,7 +276,11 @@ func hasNumbers(s sglang.Stage) bool {
 	return true
 }
 
+// hasLeft: the tombs need not be asked about a trace that nothing has left of.
 func (t *Table) hasLeft(r *Record, now time.Time) Outcome {
+	if tr := t.lookup(r.Trace); tr != nil && tr.whole {
+		return Taken
+	}
 	o := t.done.find(r, now)
 	if o != Taken && r.Kind == sglang.KindRoot {
 		return Duplicate

@@ -56,6 +56,7 @@ func (t *tombs) turn(now time.Time) {
 
 func (t *tombs) add(tr *Trace, of *tree, quiet bool, now time.Time) {
 	t.turn(now)
+	tr.whole = false
 	root := &tr.nodes[of.root]
 	grave := tomb{root: root.id, quiet: quiet}
 	if tr.own(root) {
@@ -70,6 +71,7 @@ func (t *tombs) add(tr *Trace, of *tree, quiet bool, now time.Time) {
 // addSpans remembers spans whose request left before.
 func (t *tombs) addSpans(tr *Trace, nodes []int32, now time.Time) {
 	t.turn(now)
+	tr.whole = false
 	for _, i := range nodes {
 		t.young[tombKey{tr.id, tr.nodes[i].id}] = tomb{}
 	}
@@ -78,6 +80,12 @@ func (t *tombs) addSpans(tr *Trace, nodes []int32, now time.Time) {
 func (t *tombs) addSpan(r *Record, now time.Time) {
 	t.turn(now)
 	t.young[tombKey{r.Trace, r.ID}] = tomb{}
+}
+
+// has tells whether a request of a trace has left that was its own.
+func (t *tombs) has(id TraceID) bool {
+	_, ok := t.get(tombKey{trace: id})
+	return ok
 }
 
 func (t *tombs) get(key tombKey) (tomb, bool) {

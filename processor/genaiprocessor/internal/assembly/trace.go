@@ -82,6 +82,8 @@ type Trace struct {
 	// pins are batches on their way to the next consumer that will add to it.
 	pins int
 	gone bool
+	// whole: nothing of it has left yet.
+	whole bool
 	// older and newer belong to the table's list.
 	older, newer *Trace
 	epoch        uint32

@@ -86,7 +86,7 @@ type Span struct {
 }
 
 // rank orders spans that cover one instant: by priority, then by stage.
-func (s Span) rank() int { return int(s.Priority)*int(Count) + int(s.Stage) }
+func (s Span) rank() int32 { return int32(s.Priority)*int32(Count) + int32(s.Stage) }
 
 const ranks = (int(Own) + 1) * int(Count)
 
@@ -110,7 +110,7 @@ func Cut(start, end int64, spans []Span) Budget {
 	if end <= start {
 		return b
 	}
-	var storage [64]edge
+	var storage [few]edge
 	edges := storage[:0]
 	for _, s := range spans {
 		from, to := max(s.Start, start), min(s.End, end)
@@ -118,10 +118,10 @@ func Cut(start, end int64, spans []Span) Budget {
 			edges = append(edges, edge{from, s.rank(), 1}, edge{to, s.rank(), -1})
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	sortEdges(edges)
 
 	var open [ranks]int32
-	highest, last := -1, start
+	highest, last := int32(-1), start
 	for _, e := range edges {
 		b[stageAt(highest)] += e.at - last
 		last = e.at
@@ -137,15 +137,32 @@ func Cut(start, end int64, spans []Span) Budget {
 
 // edge is where one more or one less span of a rank covers what follows.
 type edge struct {
-	at   int64
-	rank int
-	by   int32
+	at       int64
+	rank, by int32
+}
+
+// few is more edges than nearly all requests have.
+const few = 64
+
+// sortEdges orders by time. The spans of a request come almost in order.
+func sortEdges(edges []edge) {
+	if len(edges) > few {
+		slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+		return
+	}
+	for i := 1; i < len(edges); i++ {
+		e, k := edges[i], i
+		for ; k > 0 && edges[k-1].at > e.at; k-- {
+			edges[k] = edges[k-1]
+		}
+		edges[k] = e
+	}
 }
 
 // stageAt is the stage of the highest rank of those that cover an instant.
-func stageAt(rank int) Stage {
+func stageAt(rank int32) Stage {
 	if rank < 0 {
 		return Unattributed
 	}
-	return Stage(rank % int(Count))
+	return Stage(rank % int32(Count))
 }

@@ -36,7 +36,7 @@ type Result struct {
 	// Suspect: the front end's first token is late, and may be truly so.
 	Suspect bool
 	Budget  budget.Budget
-	// Spans are what the budget was cut from.
+	// Spans are what the budget was cut from; they may be of the timeline's memory.
 	Spans []budget.Span
 }
 

@@ -42,8 +42,7 @@ func (d *deriver) stageOf(s Slice) (budget.Stage, budget.Priority) {
 }
 
 func (d *deriver) spans() {
-	n := len(d.t.Front) + len(d.t.Scheduler) + len(d.retracted) + 2
-	out := make([]budget.Span, 0, n)
+	out := d.t.room[:0]
 	for _, list := range [][]Slice{d.t.Front, d.t.Scheduler} {
 		for _, s := range list {
 			if stage, priority := d.stageOf(s); stage != budget.Unattributed {

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/budget"
 )
 
 // Slice is one stage of a request. Times here and below are nanoseconds since the epoch.
@@ -42,6 +43,9 @@ type Timeline struct {
 	MarkedEnds [2]int64
 
 	Facts
+
+	// room is for the spans of most requests' budgets.
+	room [16]budget.Span
 }
 
 // Facts are what the root says of the request; Unknown where it does not.

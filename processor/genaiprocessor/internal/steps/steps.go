@@ -7,6 +7,7 @@ package steps // import "github.com/otelcol-sglang/otelcol-sglang/processor/gena
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -47,8 +48,10 @@ type Sum struct {
 
 	count         int
 	sum, min, max int64
-	durations     []float32
-	bins          map[int32]uint32
+	// durations are bits of float32: of numbers that are not negative they are in
+	// the numbers' order. Their own order means nothing.
+	durations []uint32
+	bins      map[int32]uint32
 	// numbers is a bitmap of the steps seen; one whose bit lies far beyond what
 	// the bitmap holds is in far, that one span cannot claim much memory.
 	numbers []uint64
@@ -141,13 +144,13 @@ func (s *Sum) keepDuration(d int64) {
 		s.bins[bin(float64(d))]++
 		return
 	}
-	s.durations = append(s.durations, float32(d))
+	s.durations = append(s.durations, math.Float32bits(float32(d)))
 	if len(s.durations) <= maxExact {
 		return
 	}
 	s.bins = make(map[int32]uint32)
 	for _, d := range s.durations {
-		s.bins[bin(float64(d))]++
+		s.bins[bin(float64(math.Float32frombits(d)))]++
 	}
 	s.durations = nil
 }
@@ -229,6 +232,8 @@ type Summary struct {
 	Worst []Step
 }
 
+var percentiles = [...]float64{0.50, 0.95, 0.99}
+
 // Summary sums up. Percentiles are of the nearest rank; exact up to 8192 steps,
 // within 0.5 % beyond.
 func (s *Sum) Summary() Summary {
@@ -236,33 +241,43 @@ func (s *Sum) Summary() Summary {
 	if s.count == 0 {
 		return out
 	}
-	at := s.quantiles()
-	out.P50, out.P95, out.P99 = at(0.50), at(0.95), at(0.99)
+	var at [len(percentiles)]int64
+	if s.bins == nil {
+		s.exact(percentiles[:], at[:])
+	} else {
+		s.binned(percentiles[:], at[:])
+	}
+	out.P50, out.P95, out.P99 = at[0], at[1], at[2]
 	out.Worst = slices.Clone(s.worst)
 	slices.SortFunc(out.Worst, func(a, b Step) int { return cmp.Compare(a.Start, b.Start) })
 	return out
 }
 
-func (s *Sum) quantiles() func(q float64) int64 {
-	rank := func(q float64) int { return max(1, int(math.Ceil(q*float64(s.count)))) }
-	if s.bins == nil {
-		sorted := slices.Clone(s.durations)
-		slices.Sort(sorted)
-		return func(q float64) int64 { return s.clamp(int64(sorted[rank(q)-1])) }
+// rank is the nearest rank of a quantile, from 0.
+func (s *Sum) rank(q float64) int { return max(1, int(math.Ceil(q*float64(s.count)))) - 1 }
+
+// exact finds quantiles, in rising order, among single durations. To sort all
+// would cost more than all else that is done for a request.
+func (s *Sum) exact(quantiles []float64, out []int64) {
+	from := 0
+	for i, q := range quantiles {
+		at := s.rank(q)
+		d := nth(s.durations[from:], at-from)
+		out[i], from = s.clamp(int64(math.Float32frombits(d))), at
 	}
-	keys := make([]int32, 0, len(s.bins))
-	for k := range s.bins {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return func(q float64) int64 {
-		left := rank(q)
+}
+
+func (s *Sum) binned(quantiles []float64, out []int64) {
+	keys := slices.Sorted(maps.Keys(s.bins))
+	for i, q := range quantiles {
+		out[i] = s.max
+		left := s.rank(q)
 		for _, k := range keys {
-			if left -= int(s.bins[k]); left <= 0 {
-				return s.clamp(int64(math.Pow(growth, float64(k)+0.5)))
+			if left -= int(s.bins[k]); left < 0 {
+				out[i] = s.clamp(int64(math.Pow(growth, float64(k)+0.5)))
+				break
 			}
 		}
-		return s.max
 	}
 }
 
