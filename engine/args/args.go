@@ -97,6 +97,10 @@ type Args struct {
 	BucketTimeToFirstToken, BucketInterTokenLatency, BucketE2ERequestLatency []float64
 	// Rules for the bounds of the token histograms: default, tse or custom with numbers.
 	PromptTokensBuckets, GenerationTokensBuckets []string
+	// BucketEvictionDuration is SGLANG_BUCKET_EVICTION_DURATION, in seconds; nil for SGLang's.
+	BucketEvictionDuration []float64
+	// CacheHitWindow is SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS.
+	CacheHitWindow time.Duration
 	// DeviceTimer is SGLANG_ENABLE_METRICS_DEVICE_TIMER.
 	DeviceTimer bool
 
@@ -134,7 +138,7 @@ func Default() Args {
 		DisaggregationMode: Unified, DisaggregationBootstrapPort: 8998,
 		MaxRunningRequests: 256, MemFractionStatic: 0.88, SWAFullTokensRatio: 0.8, MambaFullMemoryRatio: 0.9, ContextLength: 131072, PageSize: 1,
 		ChunkedPrefillSize: 8192, MaxPrefillTokens: 16384,
-		SchedulePolicy: "fcfs", ScheduleConservativeness: 1, DecodeLogInterval: 40, StreamInterval: 1,
+		SchedulePolicy: "fcfs", ScheduleConservativeness: 1, DecodeLogInterval: 40, CacheHitWindow: 15 * time.Second, StreamInterval: 1,
 		SpeculativeNumSteps: 3, SpeculativeNumDraftTokens: 4, SpeculativeEagleTopK: 1,
 		HiCacheRatio: 2, HiCacheWritePolicy: "write_through", HiCacheStoragePrefetch: "best_effort",
 		MaxLoRAsPerBatch: 8, OTLPTracesEndpoint: "localhost:4317", OTLPServiceName: "sglang",

@@ -121,5 +121,6 @@ func (a *Args) checkTelemetry(c *check) {
 	for name := range a.ExtraMetricLabels {
 		c.that(name != "" && !strings.ContainsAny(name, `:{}=" `), "extra-metric-labels", "names of Prometheus labels", fmt.Sprintf("%q", name))
 	}
+	c.that(a.CacheHitWindow > 0, "SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS", "above 0", a.CacheHitWindow.Seconds())
 	c.that(a.StepJitter >= 0, "step-jitter", "at least 0", a.StepJitter)
 }

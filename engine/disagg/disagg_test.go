@@ -114,6 +114,21 @@ func TestHubKeepsWhatComesEarly(t *testing.T) {
 	loop.RunUntil(3 * earlyWait)
 }
 
+// A peer that repeats itself does not fill the memory.
+func TestHubBoundsARoom(t *testing.T) {
+	loop := clock.NewVirtual(time.Unix(0, 0))
+	a, b := Pair(loop, time.Millisecond)
+	h := NewHub(loop, b)
+	for range 2 * maxEarlyEach {
+		a.Send(Message{Kind: Metadata, Room: 1})
+	}
+	got := 0
+	loop.At(time.Second, func() { h.Join(1, func(Message) { got++ }) })
+	loop.RunUntil(2 * time.Second)
+	assert.Equal(t, maxEarlyEach, got)
+	assert.Equal(t, maxEarlyEach, h.Lost)
+}
+
 func TestPairClosed(t *testing.T) {
 	loop := clock.NewVirtual(time.Unix(0, 0))
 	a, b := Pair(loop, time.Millisecond)

@@ -24,7 +24,9 @@ type Hub struct {
 
 const (
 	earlyWait = 60 * time.Second
-	maxEarly  = 65536
+	// Rooms that wait, and messages of each: there are no more to send before an answer.
+	maxEarly     = 65536
+	maxEarlyEach = 4
 )
 
 // NewHub takes over the link's messages.
@@ -64,7 +66,7 @@ func (h *Hub) receive(m Message) {
 		f(m)
 		return
 	}
-	if m.Kind != Metadata && m.Kind != Failed || len(h.early) >= maxEarly {
+	if m.Kind != Metadata && m.Kind != Failed || len(h.early) >= maxEarly || len(h.early[m.Room]) >= maxEarlyEach {
 		h.Lost++
 		return
 	}

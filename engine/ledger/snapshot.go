@@ -87,10 +87,10 @@ type SpecReport struct {
 
 // PDQueues are the queues of a prefill node (first two) or a decode node.
 type PDQueues struct {
-	Bootstrap, Inflight                                QueueCount
-	Prealloc, Transfer, HostReceive                    QueueCount
-	DeferredRelease                                    int
-	PreallocUsage, PreallocSWAUsage, PendingPreallocUs float64
+	Bootstrap, Inflight             QueueCount
+	Prealloc, Transfer, HostReceive QueueCount
+	DeferredRelease                 int
+	PreallocUsage, PreallocSWAUsage float64
 }
 
 // LoRASlots are the adapters of the running batch.

@@ -53,6 +53,7 @@ func bucketsOf(a *args.Args) (map[*sglang.Family][]float64, error) {
 		sglang.FamilyInterTokenLatencySeconds:         a.BucketInterTokenLatency,
 		sglang.FamilyRequestTimePerOutputTokenSeconds: a.BucketInterTokenLatency,
 		sglang.FamilyE2ERequestLatencySeconds:         a.BucketE2ERequestLatency,
+		sglang.FamilyEvictionDurationSeconds:          a.BucketEvictionDuration,
 	} {
 		if bounds != nil {
 			m[name.Family()] = ascending(bounds)

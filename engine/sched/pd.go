@@ -415,8 +415,12 @@ func (n *pdNode) queues(s *Scheduler) *ledger.PDQueues {
 	}
 	a, t, deferred := n.decode.Queues()
 	q.Prealloc, q.Transfer, q.DeferredRelease = s.countRequests(a), s.countRequests(t), deferred
-	if full, _, _ := s.Memory.Books(); full.Capacity > 0 {
+	full, swa, _ := s.Memory.Books()
+	if full.Capacity > 0 {
 		q.PreallocUsage = float64(n.decode.Reserved()) / float64(full.Capacity)
+	}
+	if swa.Capacity > 0 && n.decode.Reserved() > 0 {
+		q.PreallocSWAUsage = float64(swa.Reserved) / float64(swa.Capacity)
 	}
 	return q
 }

@@ -17,8 +17,6 @@ import (
 const (
 	// staleAfter: without a decode report for this long, the throughput is 0.
 	staleAfter = 30 * time.Second
-	// hitWindow is SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS.
-	hitWindow = 15 * time.Second
 	// fullUsage is the usage of the pools that counts as used up.
 	fullUsage = 0.9
 )
@@ -47,7 +45,7 @@ type reporter struct {
 func (rp *reporter) init(s *Scheduler) {
 	now := s.Loop.Now()
 	rp.since, rp.last, rp.forwardSince = now, now, now
-	rp.recent.Span = hitWindow
+	rp.recent.Span = s.Args.CacheHitWindow
 	c := s.constants()
 	for _, b := range s.Collectors {
 		b.Constants(c)

@@ -195,6 +195,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		{name: "load", args: []string{"--load=chat:speed=1"}, want: `load has no setting "speed"`},
 		{name: "load of a half", args: []string{"--disaggregation-mode=prefill", "--disaggregation-bootstrap-port=0", "--load=chat"}, want: "load must be empty with disaggregation-mode"},
 		{name: "level", env: envLevel, value: "high", want: `SGLANG_TRACE_LEVEL must be a whole number (got "high")`},
+		{name: "window", env: envHitWindow, value: "long", want: `SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS must be a number of seconds (got "long")`},
+		{name: "no window", env: envHitWindow, value: "0", want: `SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS must be above 0`},
+		{name: "bounds", env: envEviction, value: "1,x", want: `SGLANG_BUCKET_EVICTION_DURATION must be numbers apart by commas (got "1,x")`},
 		{name: "timer", env: envDeviceTimer, value: "2", want: `SGLANG_ENABLE_METRICS_DEVICE_TIMER must be true or false (got "2")`},
 		{name: "target", args: []string{"load", "--target=localhost:30000"}, want: `target must be a URL such as http://localhost:30000 (got "localhost:30000")`},
 		{name: "no target", args: []string{"load", "--target="}, want: `target must be a URL such as http://localhost:30000 (got "")`},
@@ -220,7 +223,7 @@ func TestHelp(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, help, "Prefill-decode disaggregation:\n")
 	assert.Contains(t, help, "--tp-size int")
-	for _, name := range []string{envLevel, envDeviceTimer, envService, envResource} {
+	for _, name := range []string{envLevel, envDeviceTimer, envHitWindow, envEviction, envService, envResource} {
 		assert.Contains(t, help, name)
 	}
 	help, err = execute(t, "load", "--help")

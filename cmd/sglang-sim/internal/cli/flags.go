@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -25,6 +26,8 @@ const (
 	envLevel       = "SGLANG_TRACE_LEVEL"
 	envDeviceTimer = "SGLANG_ENABLE_METRICS_DEVICE_TIMER"
 	envAsync       = "SGLANG_TRACE_ASYNC"
+	envHitWindow   = "SGLANG_CACHE_HIT_RATE_WINDOW_SECONDS"
+	envEviction    = "SGLANG_BUCKET_EVICTION_DURATION"
 	envService     = "OTEL_SERVICE_NAME"
 	envResource    = "OTEL_RESOURCE_ATTRIBUTES"
 )
@@ -187,27 +190,40 @@ func (*labels) Type() string { return "json" }
 
 // environment changes what the engine's environment variables say.
 func environment(a *args.Args) error {
-	if v, ok := os.LookupEnv(envLevel); ok {
-		level, err := strconv.Atoi(v)
-		if err != nil {
-			return fmt.Errorf("%s must be a whole number (got %q)", envLevel, v)
-		}
-		a.TraceLevel = level
-	}
-	for name, on := range map[string]*bool{envDeviceTimer: &a.DeviceTimer, envAsync: &a.TraceAsync} {
-		v, ok := os.LookupEnv(name)
-		if !ok {
-			continue
-		}
-		var err error
-		if *on, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("%s must be true or false (got %q)", name, v)
+	for _, variable := range []struct {
+		name, rule string
+		read       func(v string) error
+	}{
+		{envLevel, "a whole number", func(v string) (err error) { a.TraceLevel, err = strconv.Atoi(v); return err }},
+		{envDeviceTimer, "true or false", func(v string) (err error) { a.DeviceTimer, err = strconv.ParseBool(v); return err }},
+		{envAsync, "true or false", func(v string) (err error) { a.TraceAsync, err = strconv.ParseBool(v); return err }},
+		{envHitWindow, "a number of seconds", func(v string) (err error) { a.CacheHitWindow, err = seconds(v); return err }},
+		{envEviction, "numbers apart by commas", func(v string) (err error) { a.BucketEvictionDuration, err = numbers(v); return err }},
+	} {
+		if v, ok := os.LookupEnv(variable.name); ok && variable.read(v) != nil {
+			return fmt.Errorf("%s must be %s (got %q)", variable.name, variable.rule, v)
 		}
 	}
 	if v := os.Getenv(envService); v != "" {
 		a.OTLPServiceName = v
 	}
 	return nil
+}
+
+func seconds(v string) (time.Duration, error) {
+	f, err := strconv.ParseFloat(v, 64)
+	return time.Duration(f * float64(time.Second)), err
+}
+
+func numbers(v string) (all []float64, err error) {
+	for part := range strings.SplitSeq(v, ",") {
+		f, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
 }
 
 // resource reads "key=value,key=value".

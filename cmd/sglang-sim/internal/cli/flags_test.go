@@ -34,6 +34,7 @@ func another(f *pflag.Flag) string {
 func TestEverySettingHasAFlag(t *testing.T) {
 	byEnvironment := map[string]string{
 		envLevel: "TraceLevel", envDeviceTimer: "DeviceTimer", envAsync: "TraceAsync",
+		envHitWindow: "CacheHitWindow", envEviction: "BucketEvictionDuration",
 	}
 	setBy := map[string][]string{}
 	names := map[string]bool{}

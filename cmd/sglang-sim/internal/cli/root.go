@@ -70,7 +70,8 @@ func usage(w io.Writer, cmd *cobra.Command, parts []group) error {
 	for _, g := range parts {
 		fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsages())
 	}
-	_, err := fmt.Fprintf(w, "\nEnvironment: %s, %s, %s, %s, %s, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\n", envLevel, envAsync, envDeviceTimer, envService, envResource)
+	_, err := fmt.Fprintf(w, "\nEnvironment: %s, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\n",
+		strings.Join([]string{envLevel, envAsync, envDeviceTimer, envHitWindow, envEviction, envService, envResource}, ", "))
 	return err
 }
 
