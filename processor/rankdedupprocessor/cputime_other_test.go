@@ -1,7 +1,7 @@
 // Copyright The otelcol-sglang Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !unix
+//go:build !linux
 
 package rankdedupprocessor
 

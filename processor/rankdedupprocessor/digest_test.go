@@ -5,6 +5,7 @@ package rankdedupprocessor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,8 @@ import (
 const (
 	// straggle is by how much the slow rank's steps end later.
 	straggle = 40 * time.Millisecond
+	// noise is how far the clocks of one host's processes may differ.
+	noise = 5 * time.Millisecond
 	// stagger is by how much each rank's spans end after those of the rank below.
 	stagger = time.Microsecond
 )
@@ -34,6 +37,12 @@ const (
 // serveSlowly sends a request whose steps end late on one rank. to is the
 // processor that a source exports to.
 func (s *story) serveSlowly(m *engineModel, slow int, to func(source) *tracesProcessor) {
+	s.Helper()
+	s.serveLate(m, slow, straggle, to)
+}
+
+// serveLate is serveSlowly by the given time.
+func (s *story) serveLate(m *engineModel, slow int, by time.Duration, to func(source) *tracesProcessor) {
 	s.Helper()
 	ends := map[source]time.Duration{}
 	for rank := range m.tp {
@@ -46,7 +55,7 @@ func (s *story) serveSlowly(m *engineModel, slow int, to func(source) *tracesPro
 			span.SetStartTimestamp(pcommon.NewTimestampFromTime(began))
 			end := began.Add(5*time.Millisecond + ends[p.from])
 			if p.from == m.fromRank(slow) && span.Name() == "decode_loop" {
-				end = end.Add(straggle)
+				end = end.Add(by)
 			}
 			span.SetEndTimestamp(pcommon.NewTimestampFromTime(end))
 		}
@@ -94,6 +103,20 @@ func TestStoriesOfSkew(t *testing.T) {
 			sglang.AttrRanksSkewPrefix + "request_process": (2 * stagger).Seconds(),
 		}, s.digest())
 	})
+	for by, slowest := range map[time.Duration]any{noise - stagger: nil, noise: int64(1)} {
+		tell(t, fmt.Sprintf("clocks differ by up to %v, a rank is late by %v", noise, by), func(s *story) {
+			m := newEngineModel("7", 3)
+			s.send(m.serve(0)...)
+			s.rest()
+			s.check()
+			s.serveLate(m, 1, by, func(source) *tracesProcessor { return s.p })
+			s.rest()
+			got := s.digest()
+			assert.Equal(s, slowest, got[sglang.AttrRanksSlowest])
+			assert.Equal(s, slowest != nil, got[sglang.AttrRanksSlowestShare] != nil)
+			assert.InDelta(s, (by + stagger).Seconds(), got[sglang.AttrRanksSkew], 1e-12, "the number is told all the same")
+		})
+	}
 	tell(t, "one rank alone compares nothing", func(s *story) {
 		m := newEngineModel("7", 1)
 		s.serveSlowly(m, 0, func(source) *tracesProcessor { return s.p })
@@ -131,7 +154,7 @@ func TestStoriesOfMergedDigests(t *testing.T) {
 		assert.EqualValues(s, 4, got[sglang.AttrRanksCount])
 		assert.EqualValues(s, 4, got[sglang.AttrRanksExpected])
 		assert.EqualValues(s, 3, got[sglang.AttrRanksSlowest], "the gateway saw no copy of it")
-		assert.InDelta(s, 1, got[sglang.AttrRanksSlowestShare], 0)
+		assert.InDelta(s, 0.5, got[sglang.AttrRanksSlowestShare], 0)
 		assert.InDelta(s, (straggle + stagger).Seconds(), got[sglang.AttrRanksSkew], 1e-12)
 		assert.InDelta(s, (straggle + stagger).Seconds(), got[sglang.AttrRanksSkewPrefix+"decode_loop"], 1e-12)
 		assert.InDelta(s, (2 * stagger).Seconds(), got[sglang.AttrRanksSkewPrefix+"decode_forward"], 1e-12)

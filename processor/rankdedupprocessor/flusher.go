@@ -134,7 +134,7 @@ func (f *flusher) run() {
 			f.expire(time.Now())
 		case <-f.signal:
 			if f.learned.Swap(false) {
-				f.each((*fold.Shard).Learned)
+				f.each(time.Now(), (*fold.Shard).Learned)
 			}
 		case ctx := <-f.quit:
 			f.drain(ctx)
@@ -147,8 +147,7 @@ func (f *flusher) run() {
 }
 
 // each calls do for every shard and collects what leaves by it.
-func (f *flusher) each(do func(*fold.Shard, time.Time)) {
-	now := time.Now()
+func (f *flusher) each(now time.Time, do func(*fold.Shard, time.Time)) {
 	for i := range f.p.shards {
 		s := &f.p.shards[i]
 		s.mu.Lock()
@@ -164,16 +163,16 @@ func (f *flusher) each(do func(*fold.Shard, time.Time)) {
 // expire does what is due.
 func (f *flusher) expire(now time.Time) {
 	if f.p.registry.Settle(now) {
-		f.each((*fold.Shard).Learned)
+		f.each(now, (*fold.Shard).Learned)
 	}
-	f.each((*fold.Shard).Expire)
+	f.each(now, (*fold.Shard).Expire)
 	if now.Sub(f.swept) < sweepInterval {
 		return
 	}
 	f.swept = now
 	f.p.registry.Forget(now)
 	if f.p.bytes.Load() > f.p.maxBytes {
-		f.each((*fold.Shard).Relieve)
+		f.each(now, (*fold.Shard).Relieve)
 	}
 }
 
@@ -226,8 +225,8 @@ func (f *flusher) drain(ctx context.Context) {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	f.each((*fold.Shard).Learned)
-	f.each((*fold.Shard).FlushAll)
+	f.each(time.Now(), (*fold.Shard).Learned)
+	f.each(time.Now(), (*fold.Shard).FlushAll)
 	for {
 		f.send(ctx)
 		left := f.queued()

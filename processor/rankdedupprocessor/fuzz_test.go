@@ -60,7 +60,7 @@ func (a *account) pass(by time.Duration) {
 }
 
 func (a *account) each(do func(*fold.Shard)) {
-	a.p.flusher.each(func(s *fold.Shard, _ time.Time) { do(s) })
+	a.p.flusher.each(time.Now(), func(s *fold.Shard, _ time.Time) { do(s) })
 }
 
 func (a *account) settle() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
+	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
 )
 
 // heldOverhead is what a held span occupies beside its encoded size, in bytes,
@@ -75,21 +76,15 @@ func sizeOf(attrs pcommon.Map) (sum int64) {
 	return sum
 }
 
-// assemble builds a batch of released spans, in their order. Spans of one
-// process that follow each other share a resource.
+// assemble builds a batch of released spans. Spans of one process share a
+// resource; those of one trace that follow each other keep their order.
 func assemble(releases []fold.Release) ptrace.Traces {
 	td := ptrace.NewTraces()
-	var spans ptrace.SpanSlice
-	var last *held
-	var lastProc any
+	var open openResources
 	for i := range releases {
 		r := &releases[i]
 		h := r.Payload.(*held)
-		if last == nil || h.from != last.from || r.Proc != lastProc {
-			spans = h.open(td, r)
-			last, lastProc = h, r.Proc
-		}
-		span := spans.AppendEmpty()
+		span := open.spansFor(td, h, r).AppendEmpty()
 		h.span.CopyTo(span)
 		writeIDs(span, &r.Span)
 		if r.Digest != nil {
@@ -97,6 +92,39 @@ func assemble(releases []fold.Release) ptrace.Traces {
 		}
 	}
 	return td
+}
+
+// openResources are the resources of a batch that is being built.
+type openResources struct {
+	all   []openResource
+	trace fold.TraceID // of the latest span
+	least int          // index that the next span of that trace must not go before
+}
+
+type openResource struct {
+	from  *envelope
+	proc  *identity.Proc
+	spans ptrace.SpanSlice
+}
+
+// maxReopened bounds how many resources are looked through for a span.
+const maxReopened = 16
+
+// spansFor returns where a span goes: to an earlier one of its process if none
+// of its trace went behind that.
+func (o *openResources) spansFor(td ptrace.Traces, h *held, r *fold.Release) ptrace.SpanSlice {
+	if r.Span.Trace != o.trace {
+		o.trace, o.least = r.Span.Trace, 0
+	}
+	for i := len(o.all) - 1; i >= max(o.least, len(o.all)-maxReopened); i-- {
+		if o.all[i].from == h.from && o.all[i].proc == r.Proc {
+			o.least = i
+			return o.all[i].spans
+		}
+	}
+	o.least = len(o.all)
+	o.all = append(o.all, openResource{h.from, r.Proc, h.open(td, r)})
+	return o.all[o.least].spans
 }
 
 // open adds the span's resource and scope to a batch.
@@ -132,11 +160,13 @@ func writeDigest(attrs pcommon.Map, d *fold.Digest) {
 	if d.Expected > 0 {
 		attrs.PutInt(sglang.AttrRanksExpected, int64(d.Expected))
 	}
-	if d.Slowest == sglang.NoRank {
+	if !d.Compared {
 		return
 	}
-	attrs.PutInt(sglang.AttrRanksSlowest, int64(d.Slowest))
-	attrs.PutDouble(sglang.AttrRanksSlowestShare, d.SlowestShare)
+	if d.Slowest != sglang.NoRank {
+		attrs.PutInt(sglang.AttrRanksSlowest, int64(d.Slowest))
+		attrs.PutDouble(sglang.AttrRanksSlowestShare, d.SlowestShare)
+	}
 	attrs.PutDouble(sglang.AttrRanksSkew, d.MaxSkew.Seconds())
 	for stage, skew := range d.Skew {
 		if skew > 0 {
@@ -163,6 +193,7 @@ func priorDigest(attrs pcommon.Map) *fold.Digest {
 	if v, ok := attrs.Get(sglang.AttrRanksExpected); ok {
 		d.Expected = int(max(sglang.RankOf(v), 0))
 	}
+	_, d.Compared = attrs.Get(sglang.AttrRanksSkew)
 	if v, ok := attrs.Get(sglang.AttrRanksSlowest); ok {
 		d.Slowest = sglang.RankOf(v)
 	}

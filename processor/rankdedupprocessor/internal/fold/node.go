@@ -17,6 +17,9 @@ const (
 	// without ordinal may lie, after the ranks' clock offset; half the duration
 	// where that is more. 50 ms would pair neighbours.
 	nearStart = int64(3 * time.Millisecond)
+	// clockNoise is how far the clocks of one host's processes may differ, since
+	// each calibrates its own offset: a rank that ends last by less is no straggler.
+	clockNoise = int64(5 * time.Millisecond)
 	// usualNodes is how many nodes a thread has at trace level 1.
 	usualNodes = 4
 	// pageSlots is how many steps are allocated at a time.

@@ -35,7 +35,7 @@ func (t *trace) takeSlice(now int64, sp *Span, o Origin) (Verdict, *Item) {
 
 // takeSingle passes a span that no other rank has a copy of.
 func (t *trace) takeSingle(sp *Span, o Origin) (Verdict, *Item) {
-	if _, seen := t.up[sp.ID]; seen {
+	if _, seen := t.up.get(sp.ID); seen {
 		t.shard.stats.Resent++
 		return Fold, nil
 	}
@@ -362,7 +362,7 @@ func (t *trace) resolveLink(n *node, sp *Span, g *identity.Group) bool {
 
 // leadsOut tells whether a link leads to a span of the front end.
 func (t *trace) leadsOut(link uint64, stage sglang.Stage, g *identity.Group) bool {
-	_, single := t.up[link]
+	_, single := t.up.get(link)
 	if single && stage == sglang.StagePrefillWaiting {
 		g.SawLevelTwo(false)
 	}

@@ -22,7 +22,7 @@ func (t *trace) prune(before int64) {
 	maps.DeleteFunc(t.anchors, func(_ anchor, l *thread) bool { return past(l) })
 	t.pruneUp(pastRoot)
 	t.asked, t.bound = known{}, known{}
-	maps.DeleteFunc(t.ids, func(_ uint64, r ref) bool {
+	t.ids.deleteIf(func(_ uint64, r ref) bool {
 		switch {
 		case r.root != nil:
 			return pastRoot(r.root)
@@ -40,19 +40,18 @@ func (t *trace) prune(before int64) {
 // pruneUp forgets the spans that are not folded of requests that are past.
 func (t *trace) pruneUp(past func(*request) bool) {
 	const maxDepth = 8
-	var gone []uint64
-	for id := range t.up {
+	gone := map[uint64]bool{}
+	t.up.all(func(id, _ uint64) bool {
 		top := id
-		for depth := 0; depth < maxDepth && t.up[top] != 0; depth++ {
-			top = t.up[top]
+		for depth := 0; depth < maxDepth && t.above(top) != 0; depth++ {
+			top = t.above(top)
 		}
-		if r := t.ids[top].root; r != nil && past(r) {
-			gone = append(gone, id)
+		if r := t.rootAt(top); r != nil && past(r) {
+			gone[id] = true
 		}
-	}
-	for _, id := range gone {
-		delete(t.up, id)
-	}
+		return true
+	})
+	t.up.deleteIf(func(id, _ uint64) bool { return gone[id] })
 }
 
 // holds tells whether a copy waits that may still leave.
@@ -66,7 +65,7 @@ func (l *thread) holds() (held bool) {
 
 // size estimates what is remembered of the trace, in bytes.
 func (t *trace) size() int64 {
-	sum := int64(traceBytes) + idBytes*int64(len(t.ids)+len(t.anchors)+len(t.up)+len(t.passed))
+	sum := int64(traceBytes) + idBytes*int64(t.ids.len()+len(t.anchors)+t.up.len()+len(t.passed))
 	for _, l := range t.threads {
 		sum += nodeBytes
 		for _, n := range l.nodes {

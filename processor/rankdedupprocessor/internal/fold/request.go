@@ -77,6 +77,9 @@ func (t *trace) lateThread(l *thread, sp *Span, rank int32) (Verdict, *Item) {
 // that can stand in. It reports whether another one, of the rank, is to be kept;
 // what is kept in its stead goes.
 func (t *trace) makeRoom(l *thread, id uint64, rank int32) bool {
+	if !l.hasName(id) && slices.ContainsFunc(l.items, func(it *Item) bool { return it.span.ID == l.public }) {
+		return false // the one that will leave is here
+	}
 	if len(l.items) < 2 {
 		return true
 	}
@@ -160,7 +163,7 @@ func (t *trace) placeKnown(now int64, id uint64) {
 
 // takeRoot decides a request's root.
 func (t *trace) takeRoot(now int64, sp *Span, o Origin) (Verdict, *Item) {
-	if t.ids[sp.ID].root != nil {
+	if t.rootAt(sp.ID) != nil {
 		t.shard.stats.Resent++
 		return Fold, nil
 	}
@@ -235,7 +238,7 @@ func (t *trace) lacks(l *thread) bool {
 	return false
 }
 
-func (t *trace) isUp(id uint64) bool { _, single := t.up[id]; return single }
+func (t *trace) isUp(id uint64) bool { _, single := t.up.get(id); return single }
 
 // whole tells whether every rank's thread span of every group that showed a
 // slice has come. An encoder's request has none.
@@ -285,7 +288,7 @@ func (t *trace) flush(now int64, r *request, why Reason) {
 	r.item, r.left = nil, now
 	t.openRoots--
 	for front := range t.front {
-		if t.up[front] == r.id || len(t.front) == 1 {
+		if t.above(front) == r.id || len(t.front) == 1 {
 			delete(t.front, front)
 		}
 	}
@@ -360,11 +363,12 @@ func (t *trace) flushThread(l *thread, why Reason) {
 	sp := kept.span
 	sp.ID = l.nameAs(sp.ID)
 	digest := l.digest()
-	for _, parent := range t.up {
+	t.up.all(func(_, parent uint64) bool {
 		if parent == kept.span.ID {
 			digest.Slices++ // of a kind that is not folded
 		}
-	}
+		return true
+	})
 	t.release(kept, Release{Span: sp, Proc: kept.origin.Proc, Filled: filled, Reason: why, Digest: digest})
 	l.items = nil
 }
@@ -382,7 +386,9 @@ func (l *thread) digest() *Digest {
 			return
 		}
 		compared++
-		lasts.add(s.slowest)
+		if s.last-s.first > clockNoise {
+			lasts.add(s.slowest)
+		}
 		if int(stage) < len(d.Skew) {
 			d.Skew[stage] = max(d.Skew[stage], time.Duration(s.last-s.first))
 		}
@@ -402,7 +408,7 @@ func (l *thread) digest() *Digest {
 			}
 		})
 	}
-	d.Ranks = bits.OnesCount64(ranks)
+	d.Ranks, d.Compared = bits.OnesCount64(ranks), compared > 0
 	if rank, most := lasts.most(); most > 0 {
 		d.Slowest, d.SlowestShare = rank, float64(most)/float64(compared)
 	}
@@ -444,7 +450,8 @@ func (t *tally) most() (rank int32, count int) {
 func (d *Digest) merge(prior *Digest) {
 	d.Ranks += max(prior.Ranks-1, 0)
 	d.Expected = max(d.Expected+max(prior.Expected-1, 0), d.Ranks)
-	if prior.MaxSkew > d.MaxSkew || d.Slowest == sglang.NoRank {
+	d.Compared = d.Compared || prior.Compared
+	if prior.Slowest != sglang.NoRank && (prior.MaxSkew > d.MaxSkew || d.Slowest == sglang.NoRank) {
 		d.Slowest, d.SlowestShare = prior.Slowest, prior.SlowestShare
 	}
 	for stage := range d.Skew {

@@ -40,7 +40,6 @@ type Shard struct {
 	bytes    *atomic.Int64 // of all shards
 	traces   map[TraceID]*trace
 	latest   *trace // the one of the latest span
-	usual    int    // number of ids of a trace
 	queues   [queueCount]queue
 	idle     []idleTrace
 	commits  []commit
@@ -167,23 +166,23 @@ func (s *Shard) apply(c *commit) {
 }
 
 func (t *trace) applySingle(c *commit) {
-	if _, known := t.up[c.id]; known {
+	if _, known := t.up.get(c.id); known {
 		return
 	}
-	t.up[c.id] = c.parent
+	t.up.set(c.id, c.parent)
 	t.grow(idBytes)
 	switch {
 	case c.kind == sglang.KindThread:
 		if t.rootDone(c.parent) {
 			delete(t.front, c.id)
 		}
-	case c.stage.Info().Process == sglang.ProcessFrontEnd && !t.rootDone(t.up[c.parent]):
+	case c.stage.Info().Process == sglang.ProcessFrontEnd && !t.rootDone(t.above(c.parent)):
 		t.front[c.parent] = c.sender
 	}
 }
 
 func (t *trace) rootDone(id uint64) bool {
-	r := t.ids[id].root
+	r := t.rootAt(id)
 	return r != nil && r.item == nil
 }
 
@@ -243,7 +242,7 @@ func (s *Shard) newTrace(id TraceID) *trace {
 		t.id = id
 		return t
 	}
-	return &trace{shard: s, id: id, ids: make(map[uint64]ref, s.usual), up: map[uint64]uint64{}, front: map[uint64]*identity.Sender{}}
+	return &trace{shard: s, id: id, front: map[uint64]*identity.Sender{}}
 }
 
 // spareTraces bounds the forgotten traces of a shard whose memory is used again.
@@ -251,15 +250,23 @@ const spareTraces = 64
 
 // recycle keeps the memory of a forgotten trace that nothing refers to any more.
 func (s *Shard) recycle(t *trace) {
-	if len(s.spare) >= spareTraces || t.inFlight > 0 || t.held > 0 || t.touched || len(t.ids) > maxUsual {
+	if len(s.spare) >= spareTraces || t.inFlight > 0 || t.held > 0 || t.touched || t.ids.len() > maxUsual {
 		return
 	}
-	clear(t.ids)
-	clear(t.up)
+	t.ids.clear()
+	t.up.clear()
 	clear(t.front)
+	clear(t.anchors)
+	pool := t.pool
+	for _, l := range t.threads {
+		pool.put(l)
+	}
 	clear(t.threads)
 	clear(t.roots)
-	*t = trace{shard: s, ids: t.ids, up: t.up, front: t.front, threads: t.threads[:0], roots: t.roots[:0]}
+	*t = trace{
+		shard: s, ids: t.ids, up: t.up, front: t.front, anchors: t.anchors,
+		threads: t.threads[:0], roots: t.roots[:0], pool: pool,
+	}
 	s.spare = append(s.spare, t)
 }
 
@@ -529,10 +536,9 @@ func (s *Shard) remove(t *trace) {
 	s.stats.Traces--
 	s.grow(-t.bytes)
 	t.bytes, t.removed = 0, true
-	s.usual = min((3*s.usual+len(t.ids))/4, maxUsual)
 }
 
-// maxUsual bounds what is allocated for the ids of a trace before they come.
+// maxUsual bounds the ids of a trace whose memory is used again.
 const maxUsual = 256
 
 // keepUntil tells how long the trace is to be remembered from its last span.

@@ -147,10 +147,13 @@ type Release struct {
 type Digest struct {
 	// Ranks is the number of ranks that showed a copy; Expected those alive, 0 if unknown.
 	Ranks, Expected int
-	// Slowest is the rank that ended last most often; NoRank where nothing was compared.
+	// Slowest is the rank that ended last most often, by more than what the clocks
+	// may differ; NoRank where none did.
 	Slowest int32
-	// SlowestShare is its share of the compared spans, 0 to 1.
+	// SlowestShare is the share of the compared spans in which it did, 0 to 1.
 	SlowestShare float64
+	// Compared is set where two ranks showed a copy of one span.
+	Compared bool
 	// Skew is the largest spread of a span's end over the ranks, per stage; 0 where not compared.
 	Skew [StageSlots]time.Duration
 	// MaxSkew is the largest of Skew.

@@ -16,14 +16,14 @@ type trace struct {
 	id    TraceID
 	bytes int64
 
-	ids     map[uint64]ref     // ranks' ids of nodes and threads; read through at
+	ids     table[ref]         // ranks' ids of nodes and threads; read through at
 	asked   known              // the one that was looked up last
 	bound   known              // the one that was bound last
 	anchors map[anchor]*thread // first slices' link targets
 	threads []*thread
 	// up leads from spans that are not folded (front end, controllers, workers)
 	// to their parents; it also tells resends of them.
-	up map[uint64]uint64
+	up table[uint64]
 	// front are the front end's threads of requests whose root is not done.
 	front map[uint64]*identity.Sender
 	roots []*request
@@ -45,7 +45,58 @@ type trace struct {
 	encoder bool
 	// inFlight are passed spans that the next consumer has not yet taken.
 	inFlight int
-	spare    []node // allocated and not yet used
+	pool     pool
+}
+
+// pool is memory of a trace that is not in use.
+type pool struct {
+	threads []*thread
+	nodes   []*node
+}
+
+// maxPooled bounds the threads whose memory is used again.
+const maxPooled = 4
+
+// put takes the memory of a thread that nothing refers to any more.
+func (p *pool) put(l *thread) {
+	if len(p.threads) >= maxPooled {
+		return
+	}
+	for _, n := range l.nodes {
+		if len(p.nodes) < maxPooled*usualNodes {
+			*n = node{locals: n.locals[:0]}
+			p.nodes = append(p.nodes, n)
+		}
+	}
+	clear(l.nodes)
+	*l = thread{nodes: l.nodes[:0], locals: l.locals[:0], clocks: l.clocks[:0], spare: l.spare}
+	p.threads = append(p.threads, l)
+}
+
+// thread returns one that knows nothing yet.
+func (p *pool) thread() *thread {
+	last := len(p.threads) - 1
+	if last < 0 {
+		return &thread{nodes: make([]*node, 0, usualNodes)}
+	}
+	l := p.threads[last]
+	p.threads = p.threads[:last]
+	return l
+}
+
+// node returns one that knows nothing yet.
+func (p *pool) node() *node {
+	last := len(p.nodes) - 1
+	if last < 0 {
+		block := make([]node, usualNodes)
+		for i := range block {
+			p.nodes = append(p.nodes, &block[i])
+		}
+		last = usualNodes - 1
+	}
+	n := p.nodes[last]
+	p.nodes = p.nodes[:last]
+	return n
 }
 
 // ref is what an id stands for: a thread, a node or a root.
@@ -119,8 +170,10 @@ func (l *thread) offset(rank int32) int64 {
 // compareClocks takes a rank's offset from a node that it and the reference rank
 // know; all offsets where the node's copy at is the reference rank's.
 func (l *thread) compareClocks(n *node, at int) {
-	if l.clocks == nil {
-		l.clocks = make([]clock, 0, l.width())
+	if len(l.clocks) == 0 {
+		if l.clocks == nil {
+			l.clocks = make([]clock, 0, l.width())
+		}
 		l.clocks = append(l.clocks, clock{rank: n.locals[0].rank})
 	}
 	reference := l.clocks[0].rank
@@ -179,9 +232,7 @@ func (t *trace) grow(n int64) {
 }
 
 func (t *trace) bind(id uint64, r ref) {
-	before := len(t.ids)
-	t.ids[id] = r
-	if len(t.ids) > before {
+	if t.ids.set(id, r) {
 		t.grow(idBytes)
 	}
 	if t.asked.id == id {
@@ -205,8 +256,21 @@ func (t *trace) at(id uint64) ref {
 	case t.bound.id:
 		return t.bound.ref
 	}
-	t.asked = known{id, t.ids[id]}
-	return t.asked.ref
+	r, _ := t.ids.get(id)
+	t.asked = known{id, r}
+	return r
+}
+
+// rootAt returns the root that an id stands for, nil if none.
+func (t *trace) rootAt(id uint64) *request {
+	r, _ := t.ids.get(id)
+	return r.root
+}
+
+// above returns the parent of a span that is not folded, 0 if it is not known.
+func (t *trace) above(id uint64) uint64 {
+	parent, _ := t.up.get(id)
+	return parent
 }
 
 // nodeAt returns the node that an id stands for.
@@ -232,18 +296,15 @@ func (t *trace) crowded(id uint64) bool {
 }
 
 func (t *trace) newThread(p *identity.Proc) *thread {
-	l := &thread{group: p.Group, dp: p.Ranks.DP, pp: max(p.Ranks.PP, 0), nodes: make([]*node, 0, usualNodes)}
+	l := t.pool.thread()
+	l.group, l.dp, l.pp = p.Group, p.Ranks.DP, max(p.Ranks.PP, 0)
 	t.threads = append(t.threads, l)
 	t.grow(nodeBytes)
 	return l
 }
 
 func (t *trace) newNode(l *thread, stage sglang.Stage, name string) *node {
-	if len(t.spare) == 0 {
-		t.spare = make([]node, usualNodes)
-	}
-	n := &t.spare[0]
-	t.spare = t.spare[1:]
+	n := t.pool.node()
 	n.thread, n.stage, n.name = l, stage, name
 	if l != nil {
 		l.nodes = append(l.nodes, n)
@@ -378,7 +439,7 @@ func (t *trace) threadUnder(root uint64, p *identity.Proc) *thread {
 }
 
 // rootAbove returns the id of the root above a front end's slice, 0 if it is not known.
-func (t *trace) rootAbove(slice uint64) uint64 { return t.up[t.up[slice]] }
+func (t *trace) rootAbove(slice uint64) uint64 { return t.above(t.above(slice)) }
 
 // width is how many ranks are to be expected.
 func (l *thread) width() int { return max(len(l.group.Expected()), 1) }
@@ -477,7 +538,7 @@ func (t *trace) foreign(l *thread, sp *Span, rank int32) bool {
 // thread does not tell; nil if it has not come.
 func (t *trace) requestOf(l *thread) *request {
 	if id := t.rootOf(l); id != 0 {
-		return t.ids[id].root
+		return t.rootAt(id)
 	}
 	if t.openRoots != 1 {
 		return nil

@@ -56,6 +56,7 @@ type Registry struct {
 	engines   map[string]*Engine // by id, those that an earlier tier named
 	roots     [2]map[Root]*Engine
 	rotated   time.Time
+	joined    joined // read without mu
 	strands   strands
 	born      uint64
 	groups    []*Group // all, for settling
@@ -97,6 +98,8 @@ type Sender struct {
 	// it; owned by Registry.mu.
 	adopted bool
 	kinds   atomic.Uint32
+	// told: a thread span of its own has told proc.
+	told atomic.Bool
 }
 
 type first struct {
@@ -187,6 +190,7 @@ func (s *Sender) disown() bool {
 		return false
 	}
 	s.adopted = false
+	s.told.Store(false)
 	s.proc.Store(nil)
 	return true
 }
@@ -279,9 +283,13 @@ func engineIDOf(key Key) string {
 // process of the thread span, nil if it has no ranks or its copies are not
 // copies of each other; changed tells that spans may have become placeable.
 func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (proc *Proc, changed bool) {
+	if p := s.Proc(); p != nil && p.Ranks == t.Ranks && s.told.Load() && Foldable(t) && r.joined.has(s, root) {
+		return p, false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed = r.join(s, root, now)
+	defer r.joined.note(s, root)
 	if !Foldable(t) {
 		return nil, changed
 	}
@@ -309,6 +317,7 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 	p := s.proc.Load()
 	if p != nil {
 		inst.note(p, now)
+		s.told.Store(true)
 	}
 	return p, changed
 }
@@ -389,6 +398,40 @@ func (r *Registry) rotate(now time.Time) {
 	}
 	r.roots[0], r.roots[1] = map[Root]*Engine{}, r.roots[0]
 	r.rotated = now
+	r.joined.clear()
+}
+
+// joined remembers which engine lately met which root, so that all ranks of an
+// engine but the first need no lock for that. Of two roots with one place the
+// later one is known.
+type joined [1024]atomic.Uint64
+
+func (j *joined) place(root Root) *atomic.Uint64 {
+	return &j[(root.Span^root.Span>>32)%uint64(len(j))]
+}
+
+// mark is not 0, and differs for different roots and engines as good as surely.
+func (e *Engine) mark(root Root) uint64 {
+	const odd, other = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f
+	return (root.Span*odd ^ root.TraceLow*other ^ e.born<<1) | 1
+}
+
+func (j *joined) has(s *Sender, root Root) bool {
+	e := s.engine.Load()
+	return e != nil && j.place(root).Load() == e.find().mark(root)
+}
+
+// note is called after join; Registry.mu is held.
+func (j *joined) note(s *Sender, root Root) {
+	if e := s.engine.Load(); e != nil {
+		j.place(root).Store(e.find().mark(root))
+	}
+}
+
+func (j *joined) clear() {
+	for i := range j {
+		j[i].Store(0)
+	}
 }
 
 func (r *Registry) setProc(s *Sender, t sglang.Thread, now time.Time) {
