@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-sglang/otelcol-sglang/boards/dashboards"
+	"github.com/otelcol-sglang/otelcol-sglang/boards/record"
 )
 
 func eachPanel(t *testing.T, f func(t *testing.T, b *dashboards.Board, p *dashboards.Panel)) {
@@ -23,6 +24,28 @@ func eachPanel(t *testing.T, f func(t *testing.T, b *dashboards.Board, p *dashbo
 		for _, p := range b.Panels() {
 			t.Run(b.UID+"/"+p.Title, func(t *testing.T) { f(t, b, p) })
 		}
+	}
+}
+
+// What no other board has, and these are there for, by board.
+func TestPanelsOfOurOwn(t *testing.T) {
+	want := map[string][]string{
+		"sglang-latency":  {"TTFT budget", "Decode budget per token"},
+		"sglang-ranks":    {"Rank skew", "Which rank was last", "DP queue spread", "DP verdict", "Wait for the other ranks"},
+		"sglang-cache":    {"Prompt tokens: computed or found", "Time to first token, and prefill in it"},
+		"sglang-overview": {"Accepted minus finished"},
+		"sglang-telemetry": {
+			"Without scheduler spans", "Invalid values of the engine", "Age of the oldest page", "Copies folded", "Lost, late and dropped spans",
+			"Beyond the last bucket: requests", "Beyond the last bucket: pages", "Accepted minus finished, 1 h",
+			"Spans in and out", "Bytes per request to the backend", "Refused", "Given up by exporters",
+		},
+	}
+	have := map[string][]string{}
+	eachPanel(t, func(_ *testing.T, b *dashboards.Board, p *dashboards.Panel) {
+		have[b.UID] = append(have[b.UID], p.Title)
+	})
+	for uid, titles := range want {
+		assert.Subset(t, have[uid], titles)
 	}
 }
 
@@ -84,7 +107,7 @@ func TestQueriesMindTheEngine(t *testing.T) {
 }
 
 func TestCommittedFilesAreUpToDate(t *testing.T) {
-	dir := filepath.Join(root, "config/grafana/dashboards")
+	dir := filepath.Join(record.Root(), "config/grafana/dashboards")
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	require.NoError(t, err)
 	assert.Len(t, files, len(dashboards.All()), "a board that is no more")
@@ -93,7 +116,7 @@ func TestCommittedFilesAreUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		got, err := os.ReadFile(filepath.Join(dir, b.UID+".json"))
 		require.NoError(t, err)
-		assert.Equal(t, string(want), string(got), "%s: run make boards", b.UID)
+		assert.Equal(t, string(want), string(got), "%s: run make generate", b.UID)
 	}
 }
 

@@ -7,7 +7,7 @@ func health() *Board {
 	return &Board{
 		UID: "sglang-telemetry", Title: "SGLang / Telemetry health", Own: true,
 		About: "Can the numbers be trusted, and what do they cost?",
-		Rows:  []Row{trust(), missing(), judged(), bounds(), cost()},
+		Rows:  []Row{trust(), missing(), losses(), judged(), bounds(), cost()},
 	}
 }
 
@@ -80,6 +80,39 @@ func missing() Row {
 			Queries: []Query{
 				{Expr: rate("otelcol_processor_genai_requests_without_root", "@own", graph), Legend: "without root"},
 				{Expr: rate("otelcol_processor_genai_requests_without_ranks", "@own", graph, "engine"), Legend: "{{engine}} without a rank"},
+			},
+		},
+	}}
+}
+
+func losses() Row {
+	return Row{Title: "What the collector refuses and gives up", Panels: []Panel{
+		{
+			Title: "Refused", Unit: Rate, W: 8, H: 8, Needs: []Need{OwnMetrics},
+			Says:  "What the collector did not take, each second, where it entered; and which part refused. Engines send again for some seconds up to a minute, then drop without a word.",
+			Empty: "nothing was refused",
+			Queries: []Query{
+				{Expr: rate("otelcol_receiver_refused_spans", "@own", graph, "receiver"), Legend: "spans at {{receiver}}"},
+				{Expr: rate("otelcol_receiver_refused_metric_points", "@own", graph, "receiver"), Legend: "points at {{receiver}}"},
+				{Expr: rate("otelcol_processor_memory_limiter_refused_spans", "@own", graph), Legend: "spans by memory_limiter"},
+				{Expr: rate("otelcol_processor_rankdedup_spans_refused", "@own", graph), Legend: "spans by rankdedup"},
+				{Expr: rate("otelcol_processor_genai_refused_batches", "@own", graph), Legend: "batches by genai"},
+			},
+		},
+		{
+			Title: "Sending queues", Unit: Percent, W: 8, H: 8, Needs: []Need{OwnMetrics, SendQueue}, Max: 1,
+			Says:    "How full each exporter's queue is. Full: the backend is too slow or gone, and the collector refuses.",
+			Empty:   "no exporter has a queue",
+			Queries: one("max by (instance, exporter) (otelcol_exporter_queue_size{@own} / otelcol_exporter_queue_capacity{@own})", "{{instance}} {{exporter}}"),
+		},
+		{
+			Title: "Given up by exporters", Unit: Rate, W: 8, H: 8, Needs: []Need{OwnMetrics, SendQueue},
+			Says:  "Spans and points each second that an exporter gave up after all its attempts: gone. And those that found its queue full: what sent them holds them, or is refused.",
+			Empty: "no exporter gave up",
+			Queries: []Query{
+				{Expr: rate("otelcol_exporter_send_failed_spans", "@own", graph, "exporter"), Legend: "{{exporter}} spans"},
+				{Expr: rate("otelcol_exporter_send_failed_metric_points", "@own", graph, "exporter"), Legend: "{{exporter}} points"},
+				{Expr: rate("otelcol_exporter_enqueue_failed_spans", "@own", graph, "exporter"), Legend: "{{exporter}} queue full"},
 			},
 		},
 	}}
@@ -196,13 +229,13 @@ func cost() Row {
 			},
 		},
 		{
-			Title: "The collector's CPU", Unit: Cores, W: 6, H: 7, Needs: []Need{OwnMetrics},
+			Title: "The collector's CPU", Unit: Cores, W: 8, H: 7, Needs: []Need{OwnMetrics},
 			Says:    "Seconds of CPU time each second, by collector.",
 			Empty:   "the collector's own metrics are not scraped",
 			Queries: one(rate("otelcol_process_cpu_seconds", "@own", graph, "instance"), "{{instance}}"),
 		},
 		{
-			Title: "The collector's memory", Unit: Bytes, W: 6, H: 7, Needs: []Need{OwnMetrics},
+			Title: "The collector's memory", Unit: Bytes, W: 8, H: 7, Needs: []Need{OwnMetrics},
 			Says:  "Resident, and of it what the processors hold until requests end.",
 			Empty: "the collector's own metrics are not scraped",
 			Queries: []Query{
@@ -212,13 +245,7 @@ func cost() Row {
 			},
 		},
 		{
-			Title: "Sending queues", Unit: Percent, W: 6, H: 7, Needs: []Need{OwnMetrics, SendQueue}, Max: 1,
-			Says:    "How full each exporter's queue is. Full: the backend is too slow or gone, and the collector refuses.",
-			Empty:   "no exporter has a queue",
-			Queries: one("max by (instance, exporter) (otelcol_exporter_queue_size{@own} / otelcol_exporter_queue_capacity{@own})", "{{instance}} {{exporter}}"),
-		},
-		{
-			Title: "Requests counted, and not", Show: Stack, Unit: PerSecond, W: 6, H: 7, Needs: []Need{OwnMetrics, Traces},
+			Title: "Requests counted, and not", Show: Stack, Unit: PerSecond, W: 8, H: 7, Needs: []Need{OwnMetrics, Traces},
 			Says:    "Request roots at the genaimetrics connector by what became of them. not_judged: genai is missing in front. resent: the sender repeated it.",
 			Queries: one(rate("otelcol_connector_genaimetrics_roots", "@own", graph, "outcome"), "{{outcome}}"),
 		},

@@ -169,9 +169,13 @@ func outcomes() Row {
 	return Row{Title: "Outcome", Panels: []Panel{
 		{
 			Title: "Failed requests by error", Unit: PerSecond, W: 6, H: 7, Needs: []Need{Traces},
-			Says:    "Requests that ended with an error, by error.type; abort: the client left, or the engine gave up.",
-			Empty:   "no request has failed",
-			Queries: one(rate(duration+"_count", `@requests,error_type!=""`, graph, "error_type"), "{{error_type}}"),
+			Says:  "Requests that ended with an error, by error.type. abort: the client left, or the engine gave up in a stream that had begun; spans don't tell. Of the aborts, decode engines' pages know those whose KV transfer or handshake failed: the rest are clients.",
+			Empty: "no request has failed",
+			Queries: []Query{
+				{Expr: rate(duration+"_count", `@requests,error_type!=""`, graph, "error_type"), Legend: "{{error_type}}"},
+				{Expr: pdFailed("transfer"), Legend: "of the aborts: KV transfer failed"},
+				{Expr: pdFailed("bootstrap"), Legend: "of the aborts: handshake failed"},
+			},
 		},
 		{
 			Title: "HTTP answers other than 2xx", Unit: PerSecond, W: 6, H: 7, Needs: []Need{Metrics},
@@ -192,6 +196,12 @@ func outcomes() Row {
 - sum (increase(`+duration+`_count{@requests}[15m]))`, "accepted − finished"),
 		},
 	}}
+}
+
+// pdFailed are the requests of which a decode engine did not get the KV cache. Prefill
+// engines count the same ones.
+func pdFailed(hop string) string {
+	return "sum (max by (instance, dp_rank) (rate(sglang:num_" + hop + `_failed_reqs_total{@page,engine_type="decode"}[$__rate_interval])))`
 }
 
 func rawNumbers() Row {

@@ -28,6 +28,7 @@ import (
 // that none is what is usual for another.
 func played() []*record.Scenario {
 	const faultAt, length = 6 * time.Minute, 12 * time.Minute
+	const atOnce = time.Minute // what is judged over ten minutes
 	return []*record.Scenario{
 		{
 			Name: "healthy", Load: "mixed:rate=0.7", Length: length,
@@ -61,11 +62,11 @@ func played() []*record.Scenario {
 			Settings: func(a *args.Args) { a.ModelProfile = "llama-70b-h100" },
 		},
 		{
-			Name: "uneven routing", Load: "chat:rate=0.6", Length: length, FaultAt: faultAt,
+			Name: "uneven routing", Load: "chat:rate=0.6", Length: length, FaultAt: atOnce,
 			Faults: []string{"dp-skew-routing:rank=0,share=0.9"}, Settings: groups,
 		},
 		{
-			Name: "uneven lengths", Load: "chat:rate=0.6,spread=1.2,input=400", Length: length, FaultAt: faultAt,
+			Name: "uneven lengths", Load: "chat:rate=0.6,spread=1.2,input=400", Length: length, FaultAt: atOnce,
 			Faults: []string{"dp-skew-length"}, Settings: groups,
 		},
 		{
@@ -84,6 +85,12 @@ func wide(a *args.Args) {
 	a.EnableMetricsForAllSchedulers, a.DeviceTimer = true, true
 }
 
+// live is the built collector, whose backend goes away: for what only a whole one has.
+var live = record.Live{
+	Simulator: []string{"--tp-size", "2", "--enable-metrics", "--enable-trace", "--load", "chat:rate=2"},
+	Backend:   40 * time.Second, Length: 80 * time.Second,
+}
+
 // groups is an engine with two DP groups.
 func groups(a *args.Args) {
 	a.ModelProfile, a.TPSize, a.DPSize, a.EnableDPAttention = "llama-70b-h100", 4, 2, true
@@ -92,13 +99,6 @@ func groups(a *args.Args) {
 // absent are the queries without an answer in all that is played, with the reason.
 // Their panels say what they need.
 var absent = map[string]string{
-	"sglang-ranks/Experts' balance#{{instance}} {{forward_mode}}": "the recorder keeps no summaries",
-
-	"sglang-telemetry/Bytes per request to the backend#{{exporter}}": noCore,
-	"sglang-telemetry/The collector's CPU#{{instance}}":              noCore,
-	"sglang-telemetry/The collector's memory#{{instance}} resident":  noCore,
-	"sglang-telemetry/Sending queues#{{instance}} {{exporter}}":      noCore,
-
 	"sglang-telemetry/Lost, late and dropped spans#rankdedup lost: {{reason}}": noLoss,
 	"sglang-telemetry/Lost, late and dropped spans#rankdedup late: {{reason}}": noLoss,
 	"sglang-telemetry/Lost, late and dropped spans#genai lost: {{reason}}":     noLoss,
@@ -106,13 +106,14 @@ var absent = map[string]string{
 	"sglang-telemetry/Requests with a part missing#without root":               noLoss,
 	"sglang-telemetry/Requests with a part missing#{{engine}} without a rank":  noLoss,
 
+	"sglang-telemetry/Refused#points at {{receiver}}":            noLoss,
+	"sglang-telemetry/Refused#spans by memory_limiter":           noLoss,
+	"sglang-telemetry/Given up by exporters#{{exporter}} points": noLoss,
+
 	"sglang-cache/Storage tier#{{instance}} not brought: {{reason}}": "each prefetch brings what it asked for",
 }
 
-const (
-	noCore = "the recorder is no whole collector"
-	noLoss = "nothing is lost or late"
-)
+const noLoss = "nothing is lost or late"
 
 // unsteady are queries that have an answer or not: pages and spans of an engine share
 // one target_info, and only the pages' has the version. Which is shown is chance, in
@@ -219,13 +220,18 @@ func recorded(t *testing.T) (v1.API, []window) {
 	prometheus.Need(t, "promtool")
 	data, start := t.TempDir(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var windows []window
-	for i, s := range played() {
-		began := time.Now()
-		r, at := record.Play(t, s), start.Add(time.Duration(i)*24*time.Hour)
-		t.Logf("%s: %s played in %s", s.Name, s.Length, time.Since(began).Round(time.Second))
+	add := func(s *record.Scenario, r *record.Recording) {
+		at := start.Add(time.Duration(len(windows)) * 24 * time.Hour)
 		prometheus.Fill(t, data, r, at)
 		windows = append(windows, window{s, ask.View{Start: at, End: at.Add(r.End().Sub(r.Start)), Scrape: r.Step, Points: 200}})
 	}
+	for _, s := range played() {
+		began := time.Now()
+		r := record.Play(t, s)
+		t.Logf("%s: %s played in %s", s.Name, s.Length, time.Since(began).Round(time.Second))
+		add(s, r)
+	}
+	add(&record.Scenario{Name: "collector without a backend", FaultAt: live.Backend}, live.Record(t))
 	client, err := api.NewClient(api.Config{Address: prometheus.Serve(t, data)})
 	require.NoError(t, err)
 	return v1.NewAPI(client), windows

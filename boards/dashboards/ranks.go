@@ -3,9 +3,9 @@
 
 package dashboards // import "github.com/otelcol-sglang/otelcol-sglang/boards/dashboards"
 
-// Of DP ranks, the largest against their mean: uneven above the one, even below the
-// other.
-const uneven, even = "1.5", "1.25"
+// Of DP ranks, the largest against their mean, as the alerts have it: requests are uneven
+// above the one and even below the other; lengths are uneven above the third.
+const uneven, even, unevenLengths = "1.5", "1.15", "1.3"
 
 func ranks() *Board {
 	return &Board{
@@ -64,16 +64,16 @@ func skewOf(perRank string) string {
 }
 
 func spread() Row {
-	requests := `max by (instance, dp_rank) (increase(sglang:queue_time_seconds_count{@page,dp_rank!=""}[5m]))`
-	tokens := `max by (instance, dp_rank) (sum by (instance, dp_rank, pp_rank) (increase(sglang:realtime_tokens_total{@page,dp_rank!="",mode=~"prefill_.+"}[5m])))`
+	requests := `max by (instance, dp_rank) (increase(sglang:queue_time_seconds_count{@page,dp_rank!=""}[10m]))`
+	tokens := `max by (instance, dp_rank) (sum by (instance, dp_rank, pp_rank) (increase(sglang:realtime_tokens_total{@page,dp_rank!="",mode=~"prefill_.+"}[10m])))`
 	return Row{Title: "DP: routing or lengths?", Panels: []Panel{
 		{
 			Title: "DP verdict", Show: Stat, Unit: Count, W: 6, H: 7, Needs: []Need{Metrics, Replicas},
-			Says:  "Of 5 minutes. routing: one rank began more than 1.5 times the mean rank's requests, so they are sent unevenly. lengths: requests are even (below 1.25), but one rank prefilled more than 1.5 times the mean rank's tokens: it gets the long prompts. even: neither. The alerts judge alike.",
-			Empty: "fewer than 20 requests in 5 minutes",
+			Says:  "Of 10 minutes. routing: one rank began more than 1.5 times the mean rank's requests, so they are sent unevenly. lengths: requests are even (below 1.15), but one rank prefilled more than 1.3 times the mean rank's tokens: it gets the long prompts. even: neither. The alerts judge alike.",
+			Empty: "fewer than 100 requests in 10 minutes",
 			Queries: now(`(2 * (`+skewOf(requests)+` > bool `+uneven+`)
-+ (`+skewOf(requests)+` < bool `+even+`) * (`+skewOf(tokens)+` > bool `+uneven+`))
-and on (instance) sum by (instance) (`+requests+`) > 20`, "{{instance}}"),
++ (`+skewOf(requests)+` < bool `+even+`) * (`+skewOf(tokens)+` > bool `+unevenLengths+`))
+and on (instance) sum by (instance) (`+requests+`) > 100`, "{{instance}}"),
 			Words: []Word{{"0", "even", "green"}, {"1", "lengths", yellow}, {"2", "routing", red}},
 		},
 		{
@@ -86,7 +86,7 @@ and on (instance) sum by (instance) (`+requests+`) > 20`, "{{instance}}"),
 		},
 		{
 			Title: "Most against mean", Unit: Times, W: 9, H: 7, Needs: []Need{Metrics, Replicas},
-			Says: "The DP rank that began most requests, and the one that prefilled most tokens, over the mean of all, 5 minutes each. What the verdict judges.",
+			Says: "The DP rank that began most requests, and the one that prefilled most tokens, over the mean of all, 10 minutes each. What the verdict judges.",
 			Queries: []Query{
 				{Expr: skewOf(requests), Legend: "{{instance}} requests"},
 				{Expr: skewOf(tokens), Legend: "{{instance}} tokens"},

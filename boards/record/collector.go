@@ -23,8 +23,10 @@ import (
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/extension/extensionmiddleware"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.yaml.in/yaml/v3"
 
@@ -47,8 +49,10 @@ const shipped = "quickstart.yaml"
 // scraped by the receiver; spans come in behind it.
 type collector struct {
 	spans consumer.Traces
-	page  *page
-	own   *own
+	// report counts what comes in, for the receiver.
+	report *receiverhelper.ObsReport
+	page   *page
+	own    *own
 	// parts in the order in which they start.
 	parts []component.Component
 	host  *host
@@ -71,8 +75,9 @@ func readSettings() (*settings, error) {
 	return s, yaml.Unmarshal(raw, s)
 }
 
-// newCollector makes one that scrapes the given engines' HTTP services, by host:port.
-func newCollector(engines map[string]http.Handler) (*collector, error) {
+// newCollector makes one that scrapes the given engines' HTTP services, by host:port,
+// and whose tracing backend takes spans until the given time.
+func newCollector(engines map[string]http.Handler, until time.Time) (*collector, error) {
 	s, err := readSettings()
 	if err != nil {
 		return nil, err
@@ -89,7 +94,7 @@ func newCollector(engines map[string]http.Handler) (*collector, error) {
 		own:  &own{reader: reader, target: target(ownAddress)},
 		host: &host{Host: componenttest.NewNopHost(), net: inProcess(engines)},
 	}
-	return c, errors.Join(c.traces(s, telemetry), c.metrics(s, telemetry, slices.Sorted(maps.Keys(engines))))
+	return c, errors.Join(c.traces(s, telemetry, until), c.metrics(s, telemetry, slices.Sorted(maps.Keys(engines))))
 }
 
 // Where Prometheus scrapes, and the job that the READMEs name.
@@ -103,7 +108,7 @@ func target(address string) []Label { return []Label{{"instance", address}, {"jo
 
 var genai = genaiprocessor.NewFactory()
 
-func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) error {
+func (c *collector) traces(s *settings, telemetry component.TelemetrySettings, until time.Time) error {
 	f := genaimetricsconnector.NewFactory()
 	cfg, err := configure(f, s.Connectors["genaimetrics"])
 	if err != nil {
@@ -116,7 +121,7 @@ func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) e
 	if c.genai, err = configure(genai, s.Processors["genai"]); err != nil {
 		return err
 	}
-	judged, err := genai.CreateTraces(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.genai, counted)
+	judged, err := genai.CreateTraces(context.Background(), processor.Settings{ID: component.NewID(genai.Type()), TelemetrySettings: telemetry}, c.genai, &exporters{Traces: counted, until: until})
 	if err != nil {
 		return err
 	}
@@ -125,9 +130,31 @@ func (c *collector) traces(s *settings, telemetry component.TelemetrySettings) e
 		return err
 	}
 	folded, err := dedup.CreateTraces(context.Background(), processor.Settings{ID: component.NewID(dedup.Type()), TelemetrySettings: telemetry}, cfg, judged)
+	if err != nil {
+		return err
+	}
 	c.spans = folded
 	c.parts = append(c.parts, counted, judged, folded)
+	c.report, err = receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID: component.NewID(sglangreceiver.NewFactory().Type()), Transport: "grpc",
+		ReceiverCreateSettings: receiver.Settings{TelemetrySettings: telemetry},
+	})
 	return err
+}
+
+// exporters are the connector, and a backend that refuses from some time on. As where
+// spans fan out, the one gets them though the other refuses.
+type exporters struct {
+	consumer.Traces
+	until time.Time
+}
+
+// ConsumeTraces implements [consumer.Traces].
+func (e *exporters) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
+	if err := e.Traces.ConsumeTraces(ctx, td); err != nil || time.Now().Before(e.until) {
+		return err
+	}
+	return errUnreachable
 }
 
 func (c *collector) metrics(s *settings, telemetry component.TelemetrySettings, engines []string) error {

@@ -35,10 +35,8 @@ type point struct {
 	name    string
 	labels  []Label
 	updated time.Time
-	number  float64
-	// dist has a value in place of number if isDist.
-	dist   pmetric.HistogramDataPoint
-	isDist bool
+	// samples adds what the page shows of it.
+	samples func(p *point, add func(sample))
 }
 
 func newPage(expiry time.Duration) *page {
@@ -85,7 +83,7 @@ func (p *page) resource(attrs pcommon.Map, now time.Time) []Label {
 			}
 		}
 	}
-	info := &point{name: "target_info", labels: tidy(append(rest, own...)), number: 1, updated: now}
+	info := &point{name: "target_info", labels: tidy(append(rest, own...)), samples: plain(1), updated: now}
 	p.resources[text(tidy(slices.Clone(own)))] = info
 	return own
 }
@@ -99,30 +97,45 @@ func (p *page) metric(m pmetric.Metric, resource []Label, now time.Time) {
 	case pmetric.MetricTypeHistogram:
 		for _, d := range m.Histogram().DataPoints().All() {
 			pt := newPoint(m, d.Attributes(), resource, now)
-			if d.Flags().NoRecordedValue() {
-				delete(p.points, pt.key())
-				return // the exporter reads no further
+			pt.samples = histogram(d)
+			if !p.note(pt, d.Flags()) {
+				return
 			}
-			pt.dist, pt.isDist = pmetric.NewHistogramDataPoint(), true
-			d.CopyTo(pt.dist)
-			p.points[pt.key()] = pt
+		}
+	case pmetric.MetricTypeSummary:
+		for _, d := range m.Summary().DataPoints().All() {
+			pt := newPoint(m, d.Attributes(), resource, now)
+			pt.samples = summary(d)
+			if !p.note(pt, d.Flags()) {
+				return
+			}
 		}
 	}
 }
 
 func (p *page) numbers(m pmetric.Metric, ds pmetric.NumberDataPointSlice, resource []Label, now time.Time) {
 	for _, d := range ds.All() {
-		pt := newPoint(m, d.Attributes(), resource, now)
-		if d.Flags().NoRecordedValue() {
-			delete(p.points, pt.key())
-			return // the exporter reads no further
-		}
-		pt.number = d.DoubleValue()
+		v := d.DoubleValue()
 		if d.ValueType() == pmetric.NumberDataPointValueTypeInt {
-			pt.number = float64(d.IntValue())
+			v = float64(d.IntValue())
 		}
-		p.points[pt.key()] = pt
+		pt := newPoint(m, d.Attributes(), resource, now)
+		pt.samples = plain(v)
+		if !p.note(pt, d.Flags()) {
+			return
+		}
 	}
+}
+
+// note keeps a point. It is false where a point without a value ends its series: the
+// exporter reads no further points of that metric.
+func (p *page) note(pt *point, flags pmetric.DataPointFlags) bool {
+	if flags.NoRecordedValue() {
+		delete(p.points, pt.key())
+		return false
+	}
+	p.points[pt.key()] = pt
+	return true
 }
 
 func newPoint(m pmetric.Metric, attrs pcommon.Map, resource []Label, now time.Time) *point {
@@ -156,30 +169,52 @@ func (p *page) scrape(add func(sample)) {
 				delete(points, key)
 				continue
 			}
-			pt.samples(add)
+			pt.samples(pt, add)
 		}
 	}
 }
 
-func (p *point) samples(add func(sample)) {
-	if !p.isDist {
-		add(sample{p.name, p.labels, p.number})
-		return
+func plain(v float64) func(*point, func(sample)) {
+	return func(p *point, add func(sample)) { add(sample{p.name, p.labels, v}) }
+}
+
+func histogram(from pmetric.HistogramDataPoint) func(*point, func(sample)) {
+	d := pmetric.NewHistogramDataPoint()
+	from.CopyTo(d)
+	return func(p *point, add func(sample)) {
+		sum := uint64(0)
+		for i := range d.ExplicitBounds().Len() {
+			sum += d.BucketCounts().At(i)
+			add(p.bucket(d.ExplicitBounds().At(i), sum))
+		}
+		add(p.bucket(math.Inf(1), d.Count()))
+		p.total(d.Sum(), d.Count(), add)
 	}
-	bounds, counts := p.dist.ExplicitBounds(), p.dist.BucketCounts()
-	sum := uint64(0)
-	for i := range bounds.Len() {
-		sum += counts.At(i)
-		add(p.bucket(bounds.At(i), sum))
+}
+
+func summary(from pmetric.SummaryDataPoint) func(*point, func(sample)) {
+	d := pmetric.NewSummaryDataPoint()
+	from.CopyTo(d)
+	return func(p *point, add func(sample)) {
+		for _, q := range d.QuantileValues().All() {
+			add(sample{p.name, p.with("quantile", q.Quantile()), q.Value()})
+		}
+		p.total(d.Sum(), d.Count(), add)
 	}
-	add(p.bucket(math.Inf(1), p.dist.Count()))
-	add(sample{p.name + "_sum", p.labels, p.dist.Sum()})
-	add(sample{p.name + "_count", p.labels, float64(p.dist.Count())})
+}
+
+func (p *point) total(sum float64, count uint64, add func(sample)) {
+	add(sample{p.name + "_sum", p.labels, sum})
+	add(sample{p.name + "_count", p.labels, float64(count)})
 }
 
 func (p *point) bucket(bound float64, n uint64) sample {
-	labels := append(slices.Clone(p.labels), Label{"le", number(bound)})
-	return sample{p.name + "_bucket", tidy(labels), float64(n)}
+	return sample{p.name + "_bucket", p.with("le", bound), float64(n)}
+}
+
+// with are the labels and one more, whose value is a number.
+func (p *point) with(name string, v float64) []Label {
+	return tidy(append(slices.Clone(p.labels), Label{name, number(v)}))
 }
 
 // number is a value as OpenMetrics writes it, and so the label le in Prometheus.

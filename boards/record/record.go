@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
 
 	"github.com/otelcol-sglang/otelcol-sglang/engine"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
@@ -60,9 +61,9 @@ func play(t *testing.T, s *Scenario) *Recording {
 	for name, e := range p.all {
 		services[name] = e.Service
 	}
-	c, err := newCollector(services)
+	c, err := newCollector(services, p.began.Add(p.begins(FaultNoBackend)))
 	require.NoError(t, err)
-	p.sink.next = c.spans
+	p.sink.next, p.sink.report = c.spans, c.report
 	require.NoError(t, c.start(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -160,7 +161,7 @@ func (p *player) watch(c *collector) *Recording {
 		}
 		if up == 1 {
 			c.page.scrape(func(s sample) {
-				s.labels = honor(s.labels)
+				s.labels = honor(s.labels, pageAddress)
 				r.add(s)
 			})
 			_ = c.own.scrape(r.add) // it only fails after shutdown
@@ -174,8 +175,8 @@ func (p *player) watch(c *collector) *Recording {
 }
 
 // honor adds the labels of the target where the page has none, as honor_labels does.
-func honor(labels []Label) []Label {
-	for _, add := range target(pageAddress) {
+func honor(labels []Label, address string) []Label {
+	for _, add := range target(address) {
 		if !has(labels, add.Name) {
 			labels = append(labels[:len(labels):len(labels)], add)
 		}
@@ -194,8 +195,9 @@ func has(labels []Label, name string) bool {
 
 // sink is what the receiver does with spans: one connection per process.
 type sink struct {
-	next  consumer.Traces
-	until time.Time
+	next   consumer.Traces
+	report *receiverhelper.ObsReport
+	until  time.Time
 }
 
 type namedSink struct {
@@ -221,7 +223,11 @@ func (c connection) Export(ctx context.Context, td ptrace.Traces) error {
 	for _, rs := range td.ResourceSpans().All() {
 		rs.Resource().Attributes().PutStr(sglang.AttrExporterPeer, c.peer)
 	}
-	return c.next.ConsumeTraces(ctx, td)
+	ctx = c.report.StartTracesOp(ctx)
+	n := td.SpanCount()
+	err := c.next.ConsumeTraces(ctx, td)
+	c.report.EndTracesOp(ctx, "protobuf", n, err)
+	return err
 }
 
 var errUnreachable = errors.New("connection refused")

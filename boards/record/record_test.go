@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
 func made() *Recording {
@@ -83,4 +84,55 @@ func TestPlay(t *testing.T) {
 	finished, counted := last["sglang:num_requests_total"], last["gen_ai_server_request_duration_count"]
 	assert.Less(t, 0.5*counted, finished)
 	assert.Less(t, 0.8*finished, counted)
+}
+
+// Points as the Prometheus exporter shows them: an end without a value takes a series off.
+func TestPage(t *testing.T) {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr("service.instance.id", "engine-0")
+	ms := rm.ScopeMetrics().AppendEmpty().Metrics()
+	m := ms.AppendEmpty()
+	m.SetName("sglang:eplb_balancedness")
+	d := m.SetEmptySummary().DataPoints().AppendEmpty()
+	d.SetSum(3)
+	d.SetCount(4)
+	q := d.QuantileValues().AppendEmpty()
+	q.SetQuantile(0.5)
+	q.SetValue(0.7)
+	m = ms.AppendEmpty()
+	m.SetName("gen_ai.wait")
+	h := m.SetEmptyHistogram().DataPoints().AppendEmpty()
+	h.ExplicitBounds().FromRaw([]float64{1})
+	h.BucketCounts().FromRaw([]uint64{2, 1})
+	h.SetCount(3)
+	h.SetSum(9)
+	gauge := ms.AppendEmpty()
+	gauge.SetName("sglang:running")
+	n := gauge.SetEmptyGauge().DataPoints().AppendEmpty()
+	n.SetIntValue(7)
+
+	p := newPage(time.Minute)
+	shown := func() map[string]float64 {
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		out := map[string]float64{}
+		p.scrape(func(s sample) { out[s.name+"{"+text(s.labels)+"}"] = s.value })
+		return out
+	}
+	const engine = `instance="engine-0"`
+	want := map[string]float64{
+		"target_info{" + engine + "}":                             1,
+		"sglang:eplb_balancedness{" + engine + `,quantile="0.5"}`: 0.7,
+		"sglang:eplb_balancedness_sum{" + engine + "}":            3,
+		"sglang:eplb_balancedness_count{" + engine + "}":          4,
+		"gen_ai_wait_bucket{" + engine + `,le="1.0"}`:             2,
+		"gen_ai_wait_bucket{" + engine + `,le="+Inf"}`:            3,
+		"gen_ai_wait_sum{" + engine + "}":                         9,
+		"gen_ai_wait_count{" + engine + "}":                       3,
+		"sglang:running{" + engine + "}":                          7,
+	}
+	assert.Equal(t, want, shown())
+	n.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	delete(want, "sglang:running{"+engine+"}")
+	assert.Equal(t, want, shown())
 }

@@ -34,9 +34,13 @@ const (
 	FaultNoSpans = "no-spans"
 	// FaultNoCollector: nothing answers where Prometheus scrapes.
 	FaultNoCollector = "no-collector"
+	// FaultNoBackend: what is behind the collector takes no spans any more.
+	FaultNoBackend = "no-backend"
 )
 
-func surroundings(fault string) bool { return fault == FaultNoSpans || fault == FaultNoCollector }
+func surroundings(fault string) bool {
+	return fault == FaultNoSpans || fault == FaultNoCollector || fault == FaultNoBackend
+}
 
 // engineFaults are the faults with their time.
 func (s *Scenario) engineFaults() (out []string) {

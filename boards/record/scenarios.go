@@ -98,6 +98,7 @@ func ranks() []*Scenario {
 		{Name: "slow-rank", About: "one GPU is slow", Faults: []string{"slow-rank:rank=1,factor=1.5,delay=4ms"}, Load: chat, Settings: large},
 		{Name: "clock-skew", About: "one rank's clock is off, as on another host without NTP", Faults: []string{"clock-skew:rank=1,offset=-250ms"}, Load: chat, Settings: large},
 		{Name: "dead-rank", About: "one rank's process sends nothing any more", Faults: []string{"dead-rank:rank=1"}, Load: chat, Settings: large},
+		{Name: "dead-rank-of-8", About: "the same, where it is one of eight", Faults: []string{"dead-rank:rank=5"}, Load: chat, Settings: func(a *args.Args) { large(a); a.TPSize = 8 }},
 		{Name: "dp-skew-routing", About: "the router sends most requests to one DP rank", Faults: []string{"dp-skew-routing:rank=0,share=0.9"}, Load: plenty, Settings: dp},
 		{Name: "dp-skew-length", About: "one DP rank gets the long prompts", Faults: []string{"dp-skew-length"}, Load: "chat:rate=1,spread=1,input=200", Settings: dp},
 	}
@@ -131,6 +132,7 @@ func telemetry() []*Scenario {
 		{Name: "page-empty", About: "the metrics page is empty", Faults: []string{"page-empty"}, Load: chat, Settings: large},
 		{Name: "no-spans", About: "spans don't reach the collector", Faults: []string{FaultNoSpans}, Load: chat, Settings: large},
 		{Name: "no-collector", About: "the collector is gone", Faults: []string{FaultNoCollector}, Load: chat, Settings: large},
+		{Name: "no-backend", About: "the tracing backend takes nothing, and the collector has to refuse", Faults: []string{FaultNoBackend}, Load: chat, Settings: large},
 		{Name: "no-scheduler-spans", About: "several tokenizer workers: scheduler spans miss their requests", Faults: []string{"no-scheduler-spans"}, Load: chat, Settings: large},
 		{
 			Name: "exporter-overload", About: "all ranks' span exporters drop spans", Load: plenty,

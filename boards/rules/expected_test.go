@@ -67,6 +67,9 @@ var expected = map[string]map[string]string{
 	"dead-rank": {
 		"SGLangRanksSilent": ownFault,
 	},
+	"dead-rank-of-8": {
+		"SGLangRanksSilent": ownFault,
+	},
 	"dp-skew-routing": {
 		"SGLangDPSkewRouting": ownFault,
 	},
@@ -94,7 +97,9 @@ var expected = map[string]map[string]string{
 		"SGLangPDTransferSlow": ownFault,
 	},
 	"failing-transfer": {
-		"SGLangPDTransferFailures": ownFault,
+		"SGLangPDTransferFailures":            ownFault,
+		"SGLangAvailabilityBudgetBurn":        "users get errors, though spans call them aborts",
+		"SGLangAvailabilityBudgetBurn (page)": "users get errors, though spans call them aborts",
 	},
 	"frontend-flood": {
 		"SGLangFrontendFlood": ownFault,
@@ -121,6 +126,9 @@ var expected = map[string]map[string]string{
 	},
 	"no-collector": {
 		"SGLangCollectorDown (page)": ownFault,
+	},
+	"no-backend": {
+		"SGLangTelemetryRefused": ownFault,
 	},
 	"no-scheduler-spans": {
 		"SGLangSchedulerSpansMissing": ownFault,

@@ -5,7 +5,6 @@ package rules
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -78,18 +77,4 @@ func namesIn(t *testing.T, query string) (names []string) {
 		return nil
 	})
 	return names
-}
-
-// need returns a program of Debian's package prometheus.
-func need(t *testing.T, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "":
-		t.Fatalf("%s is missing: apt-get install prometheus", program)
-	default:
-		t.Skipf("%s is missing: apt-get install prometheus", program)
-	}
-	return path
 }
