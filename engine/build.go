@@ -164,15 +164,14 @@ func (e *Engine) buildSchedulers(tracer ledger.Tracer) error {
 		hub = disagg.NewHub(e.Loop, e.link)
 	}
 	e.Schedulers, e.Memories, e.Drafters, e.Experts, e.Controller = nil, nil, nil, nil, nil
-	var sync *dp.Sync
 	if a.EnableDPAttention {
-		sync = dp.NewSync(e.Loop, groups[0].model, len(groups))
-		if err := e.shareExperts(sync, groups[0].model); err != nil {
+		e.sync = dp.NewSync(e.Loop, groups[0].model, len(groups))
+		if err := e.shareExperts(e.sync, groups[0].model); err != nil {
 			return err
 		}
 	}
 	for i := range groups {
-		if err := e.buildScheduler(&groups[i], i, tracer, sync, hub); err != nil {
+		if err := e.buildScheduler(&groups[i], i, tracer, hub); err != nil {
 			return err
 		}
 	}
@@ -182,7 +181,7 @@ func (e *Engine) buildSchedulers(tracer ledger.Tracer) error {
 	return nil
 }
 
-func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, sync *dp.Sync, hub *disagg.Hub) error {
+func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, hub *disagg.Hub) error {
 	a := e.Args
 	seed := e.seed() + uint64(i)
 	drafter, err := spec.New(a, seed)
@@ -193,7 +192,7 @@ func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, sync *dp.
 		e.Drafters = append(e.Drafters, drafter)
 	}
 	var experts *moe.Dispatch
-	if sync == nil {
+	if e.sync == nil {
 		if experts, err = e.experts(g.model); err != nil {
 			return err
 		}
@@ -205,7 +204,7 @@ func (e *Engine) buildScheduler(g *group, i int, tracer ledger.Tracer, sync *dp.
 	}
 	s, err := sched.New(sched.Config{
 		Args: a, Places: g.places, Collectors: books, Loop: e.Loop, Memory: m, Cost: g.model, Tracer: tracer,
-		Drafter: drafter, Sync: sync, LoRA: e.adapters(g.model), Experts: experts, Hub: hub, Output: e.output, Dropped: e.dropped,
+		Drafter: drafter, Sync: e.sync, LoRA: e.adapters(g.model), Experts: experts, Hub: hub, Output: e.output, Dropped: e.dropped,
 	})
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/engine/args"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/clock"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/disagg"
+	"github.com/otelcol-sglang/otelcol-sglang/engine/dp"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/fault"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/front"
 	"github.com/otelcol-sglang/otelcol-sglang/engine/hicache"
@@ -66,6 +67,7 @@ type Engine struct {
 	http     ledger.HTTPCollector
 	link     disagg.Link
 	storage  *hicache.Storage
+	sync     *dp.Sync // of attention DP
 	byLength *lengths
 	specs    []fault.Spec
 	// starts counts processes: a restarted engine makes other ids.
@@ -218,11 +220,15 @@ func (e *Engine) close() error {
 	return errors.Join(errs...)
 }
 
-// Check is nil while every scheduler's memory keeps its invariants.
+// Check is nil while every scheduler and its memory keep their invariants, and each
+// step of attention DP was one.
 func (e *Engine) Check() error {
 	var errs []error
-	for _, m := range e.Memories {
-		errs = append(errs, m.Check())
+	for _, s := range e.Schedulers {
+		errs = append(errs, s.Check())
+	}
+	if e.sync != nil && e.sync.Errors > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d synchronised steps were refused", e.sync.Errors, e.sync.Steps))
 	}
 	return errors.Join(errs...)
 }
@@ -232,7 +238,7 @@ func (e *Engine) crash(down time.Duration) {
 	e.up = false
 	e.Service.SetDown(true)
 	for _, s := range e.Schedulers {
-		s.SetPaused(true)
+		s.Kill()
 	}
 	if e.Tracer != nil {
 		gone, cancel := context.WithCancel(context.Background())

@@ -462,6 +462,23 @@ func TestFaultsGoOnAfterRestart(t *testing.T) {
 	require.NoError(t, r.Shutdown(context.Background()))
 }
 
+// What is over while the engine is down does not raise the dead.
+func TestFaultEndsWhileDown(t *testing.T) {
+	r := newRig(t, func(a *args.Args) {
+		a.Faults = []string{"stuck:after=5s,for=8s", "restart:after=10s,down=5s"}
+		a.Load = "chat:rate=5,abort=0,turns=1,for=9s"
+	})
+	r.Start()
+	r.loop.RunUntil(14 * time.Second)
+	dead := r.Schedulers[0]
+	waiting := dead.Loads().Waiting
+	assert.Positive(t, waiting)
+	r.loop.RunUntil(time.Minute)
+	assert.NotSame(t, dead, r.Schedulers[0])
+	assert.Equal(t, waiting, dead.Loads().Waiting)
+	require.NoError(t, r.Shutdown(context.Background()))
+}
+
 func TestSlowTransfer(t *testing.T) {
 	s := &story{loop: clock.NewVirtual(epoch), spans: trace.NewRecorder()}
 	a := args.Default()

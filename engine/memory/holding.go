@@ -35,6 +35,9 @@ func (m *Memory) Private(h ledger.Holding) int {
 	return len(h.(*holding).pages[radix.Full]) * m.a.PageSize
 }
 
+// Allocated is the tokens that a request has memory for, those of its prefix included.
+func (m *Memory) Allocated(h ledger.Holding) int { return h.(*holding).alloc }
+
 // Begin implements [ledger.Memory].
 func (m *Memory) Begin(r *ledger.Request, tokens []int32, p ledger.Prefix, extra int) (ledger.Holding, bool) {
 	h, ok := m.begin(r, tokens, p, extra)

@@ -6,6 +6,8 @@ package sched // import "github.com/otelcol-sglang/otelcol-sglang/engine/sched"
 import (
 	"errors"
 	"fmt"
+
+	"github.com/otelcol-sglang/otelcol-sglang/engine/ledger"
 )
 
 // Check is nil while every invariant holds: each request is in exactly one place,
@@ -58,6 +60,8 @@ func (s *Scheduler) checkRunning() error {
 				return fmt.Errorf("%s runs without memory", w.r.ID)
 			case w.slots < w.filled && s.Drafter == nil:
 				return fmt.Errorf("%s has %d slots for %d tokens", w.r.ID, w.slots, w.filled)
+			case s.inMemory(w) != w.slots:
+				return fmt.Errorf("%s has %d slots, the memory says %d", w.r.ID, w.slots, s.inMemory(w))
 			case w.outputs() > w.limit:
 				return fmt.Errorf("%s has %d tokens of %d", w.r.ID, w.outputs(), w.limit)
 			}
@@ -70,6 +74,14 @@ func (s *Scheduler) checkRunning() error {
 		}
 	}
 	return nil
+}
+
+// inMemory is what the memory says that a request has, where it tells.
+func (s *Scheduler) inMemory(w *work) int {
+	if m, ok := s.Memory.(interface{ Allocated(h ledger.Holding) int }); ok {
+		return m.Allocated(w.holding)
+	}
+	return w.slots
 }
 
 func (s *Scheduler) checkQueue() error {

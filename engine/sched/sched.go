@@ -53,6 +53,7 @@ type Scheduler struct {
 	idle      bool
 	waking    bool
 	paused    bool
+	killed    bool
 	idleSince time.Duration
 	poll      time.Duration
 
@@ -174,12 +175,21 @@ func (s *Scheduler) Load() dp.Load {
 
 // SetPaused stops the scheduler before its next batch, or lets it go on.
 func (s *Scheduler) SetPaused(on bool) {
+	if s.killed {
+		return
+	}
 	s.paused = on
 	if on {
 		s.reports.still(s)
 		return
 	}
 	s.wake()
+}
+
+// Kill stops the scheduler for good, as a crash does.
+func (s *Scheduler) Kill() {
+	s.SetPaused(true)
+	s.killed = true
 }
 
 // SetStall makes each iteration of the loop take d longer on the CPU ("scheduler
