@@ -50,7 +50,9 @@ type Config struct {
 	SpanNames string `mapstructure:"span_names"`
 	// Attributes says which attributes of spans leave.
 	Attributes Attributes `mapstructure:"attributes"`
-	// MaxRequestAge is how long the numbers of a request without a root are kept.
+	// MaxRequestAge is how long the numbers of a request without a root are kept. It
+	// is for those whose root never comes: make it longer than any request takes, its
+	// wait in the engine's queue included. Memory is bounded by MaxHeldMiB.
 	MaxRequestAge time.Duration `mapstructure:"max_request_age"`
 	// MaxRequests bounds the traces in flight; beyond it the oldest leave early.
 	MaxRequests int `mapstructure:"max_requests"`
@@ -78,7 +80,7 @@ func createDefaultConfig() component.Config {
 		WorstSteps:    3,
 		Semconv:       semconvAdd,
 		SpanNames:     namesNormalize,
-		MaxRequestAge: 30 * time.Minute,
+		MaxRequestAge: 2 * time.Hour,
 		MaxRequests:   100_000,
 		MaxHeldMiB:    256,
 		InstanceFrom:  []string{attrServiceInstance, "k8s.pod.name"},

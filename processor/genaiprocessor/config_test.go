@@ -34,7 +34,7 @@ func TestConfig(t *testing.T) {
 	for name, want := range map[string]*Config{
 		"": {
 			Wait: 6 * time.Second, PDWait: 10 * time.Second, DecodeLoop: "fold", WorstSteps: 3, Semconv: "add",
-			SpanNames: "normalize", MaxRequestAge: 30 * time.Minute, MaxRequests: 100_000, MaxHeldMiB: 256,
+			SpanNames: "normalize", MaxRequestAge: 2 * time.Hour, MaxRequests: 100_000, MaxHeldMiB: 256,
 			InstanceFrom: []string{"service.instance.id", "k8s.pod.name"},
 		},
 		"all": {

@@ -418,7 +418,7 @@ func TestOpenRequests(t *testing.T) {
 		}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGenaiRequestsWithoutRoot(t, r.tel,
 			[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-		time.Sleep(time.Hour)
+		time.Sleep(3 * time.Hour)
 		assert.Empty(t, r.p.open(), "engines are forgotten")
 		r.close()
 	})
@@ -453,6 +453,49 @@ func TestOwnTelemetry(t *testing.T) {
 		metadatatest.AssertEqualProcessorGenaiHeldRoots(t, r.tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 		r.close()
 	})
+}
+
+// A request that waits in the engine's queue for longer than an hour gets all its
+// values, in a trace of its own and in a caller's.
+func TestLongWaitInQueue(t *testing.T) {
+	for name, external := range map[string]bool{"own trace": false, "caller's trace": true} {
+		run(t, name, func(t *testing.T) {
+			r := newRig(t, nil, nil)
+			const wait = 100 * 60e3
+			s := newStory(wait+1000, finished(11))
+			if external {
+				s.trace[0], s.parent = 1, newID()
+			}
+			s.frontEnd()
+			scheduler := newID()
+			s.process()
+			process := s.span(scheduler, "request_process", 4, 5)
+			r.send(s.td)
+			time.Sleep(100 * time.Minute)
+			assert.EqualValues(t, 1, r.p.open()[""].requests)
+			s.td = ptrace.NewTraces()
+			s.links["request_process"] = process.SpanID()
+			s.process()
+			th := s.thread("Scheduler", 0, "request_process", stage{"prefill_waiting", 5, wait},
+				stage{"prefill_forward", wait, wait + 100}, stage{"decode_forward", wait + 100, wait + 999})
+			moved := th.SpanID()
+			th.SetSpanID(scheduler)
+			for _, slice := range s.spans.All() {
+				if slice.ParentSpanID() == moved {
+					slice.SetParentSpanID(scheduler)
+				}
+			}
+			r.send(s.end())
+			require.Len(t, r.roots(), 1)
+			root := r.roots()[0]
+			assert.Equal(t, sglang.CompletenessComplete, text(root, sglang.AttrCompleteness))
+			assert.InDelta(t, wait/1e3-0.005, seconds(root, sglang.AttrLatencyInQueue), 1e-6)
+			assert.InDelta(t, 0.002, seconds(root, sglang.AttrBudgetPrefix+"tokenize"), 1e-6)
+			checkBudget(t, root)
+			assert.Zero(t, r.total("early_releases", ""))
+			r.close()
+		})
+	}
 }
 
 func TestLimits(t *testing.T) {

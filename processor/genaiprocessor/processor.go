@@ -33,6 +33,9 @@ type shard struct {
 	table *assembly.Table // guarded by mu
 }
 
+// maxEngineAge is how long an engine without open requests shows that it has none.
+const maxEngineAge = 30 * time.Minute
+
 type genaiProcessor struct {
 	next       consumer.Traces
 	tel        *telemetry
@@ -92,7 +95,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 			Wait: cfg.PDWait, Keep: cfg.MaxRequestAge, Halves: max(100, maxBytes/8/halfBytes), Bytes: max(100*halfBytes, maxBytes/8),
 		}),
 		engines:   make(map[string]*atomic.Int64),
-		engineAge: cfg.MaxRequestAge, instanceFrom: cfg.InstanceFrom,
+		engineAge: min(cfg.MaxRequestAge, maxEngineAge), instanceFrom: cfg.InstanceFrom,
 		batches: sync.Pool{New: func() any { return newBatch() }},
 	}
 	for i := range p.shards {

@@ -41,15 +41,32 @@ func (t *Trace) connected(i int32) []int32 {
 	return list
 }
 
-// since is when the first of the nodes was heard of; waits says that a root is
-// among them.
-func (t *Trace) since(nodes []int32, now time.Time) (since time.Time, waits bool) {
-	since = now
-	for _, i := range nodes {
-		since = earlier(since, t.bornAt(i, now))
-		waits = waits || t.nodes[i].x != nil && t.nodes[i].x.root != nil
+// part is a request of a trace that may have many: what hangs together.
+type part struct {
+	nodes []int32
+	// since is when the first of them was heard of.
+	since time.Time
+	// waits says that a root is among them.
+	waits bool
+}
+
+// parts tells the requests of a trace apart.
+func (t *Trace) parts(now time.Time) []part {
+	t.epoch++
+	var out []part
+	for i := range t.all() {
+		nodes := t.connected(i)
+		if len(nodes) == 0 {
+			continue
+		}
+		p := part{nodes: nodes, since: now}
+		for _, k := range nodes {
+			p.since = earlier(p.since, t.bornAt(k, now))
+			p.waits = p.waits || t.nodes[k].x != nil && t.nodes[k].x.root != nil
+		}
+		out = append(out, p)
 	}
-	return since, waits
+	return out
 }
 
 // unwritten are the steps and decode_forward spans of nodes that have yet to leave.

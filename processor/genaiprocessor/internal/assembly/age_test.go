@@ -66,6 +66,55 @@ func TestSharedTraceAges(t *testing.T) {
 	assert.Zero(t, table.Bytes())
 }
 
+// TestSharedTraceIsThinned: at the limit the older requests of a conversation leave,
+// each with what there is of it and counted; those that have just begun stay and
+// leave whole.
+func TestSharedTraceIsThinned(t *testing.T) {
+	table, left := NewTable(limits), []Left(nil)
+	var roots []*Record
+	const n = 8
+	for i := range uint64(n) {
+		records := request(shared, 1000*(i+1))
+		records[6].Payload = span(i + 1)
+		roots = append(roots, records[0])
+		for _, r := range records[1:] {
+			table.Apply(r, now.Add(time.Duration(i)*time.Minute))
+		}
+	}
+	at := now.Add(n * time.Minute)
+	noThread := request(shared, 1000*(n+1)) // its root waits, and is the youngest
+	table.Apply(noThread[0], at)
+	require.True(t, table.Evict(WhyLimit, at, collectLeft(&left)))
+	const old = (n + 2) / 2
+	require.Len(t, left, old)
+	for i, l := range left {
+		assert.Nil(t, l.Request)
+		assert.Equal(t, WhyLimit, l.Why)
+		require.Len(t, l.Folded, 1)
+		assert.Equal(t, span(i+1), l.Folded[0].DecodeForward, "the oldest first")
+	}
+
+	left = nil
+	for _, root := range roots[old:] {
+		table.Apply(root, at)
+		table.Settle(shared, at, collectLeft(&left))
+	}
+	require.Len(t, left, n-old)
+	for _, l := range left {
+		assert.Equal(t, sglang.CompletenessComplete, l.Request.Completeness)
+		assert.Len(t, l.Request.Folded, 1)
+	}
+
+	left = nil
+	for table.Evict(WhyShutdown, at, collectLeft(&left)) {
+	}
+	require.Len(t, left, 1)
+	assert.Equal(t, WhyShutdown, left[0].Why)
+	assert.NotNil(t, left[0].Request)
+	assert.Zero(t, table.Traces())
+	assert.Zero(t, table.Bytes())
+}
+
 // TestAgesInOrder: however many requests of however many traces there are, each is
 // kept for the age and none much longer, and nothing stays behind.
 func TestAgesInOrder(t *testing.T) {

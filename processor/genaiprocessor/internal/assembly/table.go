@@ -369,39 +369,57 @@ func (t *Table) Expire(now time.Time, take func(Left)) {
 }
 
 // age lets go of the requests of a trace that have got too old. Where callers put
-// many into one trace, the others stay, and those whose roots wait leave with them.
+// many into one trace, the others stay; a root that waits has its own time.
 func (t *Table) age(tr *Trace, now time.Time, take func(Left)) {
 	if !tr.id.External() {
 		t.dissolve(tr, WhyMaxAge, now, take)
 		return
 	}
-	tr.epoch++
-	var old []int32
 	oldest := now
-	for i := range tr.all() {
-		request := tr.connected(i)
-		since, waits := tr.since(request, now)
+	for _, p := range tr.parts(now) {
 		switch {
-		case len(request) == 0 || waits:
-		case now.Sub(since) >= t.limits.MaxAge:
-			old = append(old, request...)
-		case since.Before(oldest):
-			oldest = since
+		case !p.waits && now.Sub(p.since) >= t.limits.MaxAge:
+			t.letGo(tr, p, WhyMaxAge, now, take)
+		case !p.waits:
+			oldest = earlier(oldest, p.since)
 		}
 	}
-	if len(old) == tr.live {
-		t.dissolve(tr, WhyMaxAge, now, take)
+	if !tr.gone {
+		t.renew(tr, oldest)
+	}
+}
+
+// renew gives a trace its place by the oldest request that is left of it.
+func (t *Table) renew(tr *Trace, created time.Time) {
+	t.delist(tr)
+	tr.created = created
+	t.enlist(tr)
+}
+
+// letGo lets one request of a trace leave as it is: its roots, its decode_forward
+// spans without one, and its numbers are forgotten.
+func (t *Table) letGo(tr *Trace, p part, why Why, now time.Time, take func(Left)) {
+	for _, i := range p.nodes {
+		if tr.gone { // with a request that took it for its own
+			return
+		}
+		if x := tr.nodes[i].x; x != nil && x.root != nil {
+			tree, status := t.judge(tr, i)
+			t.release(tr, tree, status, why, now, take)
+		}
+	}
+	if tr.gone {
 		return
 	}
-	if len(old) > 0 {
-		before := tr.bytes
-		take(Left{Why: WhyMaxAge, Folded: tr.unwritten(slices.Values(old))})
-		tr.remove(old)
-		t.bytes += tr.bytes - before
+	rest := slices.DeleteFunc(p.nodes, func(i int32) bool { return tr.nodes[i].id == 0 })
+	if len(rest) == 0 {
+		return
 	}
-	t.delist(tr)
-	tr.created = oldest
-	t.enlist(tr)
+	before := tr.bytes
+	take(Left{Why: why, Folded: tr.unwritten(slices.Values(rest))})
+	tr.remove(rest)
+	t.bytes += tr.bytes - before
+	t.dropEmpty(tr)
 }
 
 func (t *Table) fire(tr *Trace, due timer, now time.Time, take func(Left)) {
@@ -448,8 +466,7 @@ func (t *Table) rearm(tr *Trace, due timer, now time.Time) {
 	}
 }
 
-// dissolve lets go of a whole trace: its roots leave as they are, its
-// decode_forward spans without a root, its numbers are forgotten.
+// dissolve lets go of a whole trace that is one request's.
 func (t *Table) dissolve(tr *Trace, why Why, now time.Time, take func(Left)) {
 	for len(tr.roots) > 0 {
 		tree, status := t.judge(tr, tr.roots[0])
@@ -462,13 +479,33 @@ func (t *Table) dissolve(tr *Trace, why Why, now time.Time, take func(Left)) {
 	t.forget(tr)
 }
 
-// Evict dissolves the oldest trace; false if there is none to let go.
+// thin lets go of the older half of a trace's requests: an agent's trace may be old
+// and have requests that have just begun. One by one they would all be looked at
+// for each.
+func (t *Table) thin(tr *Trace, why Why, now time.Time, take func(Left)) {
+	parts := tr.parts(now)
+	slices.SortStableFunc(parts, func(a, b part) int { return a.since.Compare(b.since) })
+	old := (len(parts) + 1) / 2
+	for _, p := range parts[:old] {
+		t.letGo(tr, p, why, now, take)
+	}
+	if !tr.gone && old < len(parts) {
+		t.renew(tr, parts[old].since)
+	}
+}
+
+// Evict lets the oldest leave; false if there is none to let go.
 func (t *Table) Evict(why Why, now time.Time, take func(Left)) bool {
 	for tr := t.oldest; tr != nil; tr = tr.newer {
-		if tr.pins == 0 {
+		switch {
+		case tr.pins > 0:
+			continue
+		case tr.id.External():
+			t.thin(tr, why, now, take)
+		default:
 			t.dissolve(tr, why, now, take)
-			return true
 		}
+		return true
 	}
 	return false
 }
