@@ -227,21 +227,21 @@ func (q *eventQueue) pop() event {
 }
 
 // sink puts e at the root's place or below, where it belongs.
-func (h eventQueue) sink(e event) {
+func (q eventQueue) sink(e event) {
 	i := 0
 	for {
 		child := 2*i + 1
-		if child >= len(h) {
+		if child >= len(q) {
 			break
 		}
-		if right := child + 1; right < len(h) && h[right].before(&h[child]) {
+		if right := child + 1; right < len(q) && q[right].before(&q[child]) {
 			child = right
 		}
-		if !h[child].before(&e) {
+		if !q[child].before(&e) {
 			break
 		}
-		h[i] = h[child]
+		q[i] = q[child]
 		i = child
 	}
-	h[i] = e
+	q[i] = e
 }
