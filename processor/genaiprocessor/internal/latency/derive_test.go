@@ -389,6 +389,53 @@ func TestJoin(t *testing.T) {
 	assertSeconds(t, 2.005, d.KVTransfer)
 }
 
+// TestJoinSequential: a router that runs the halves one after the other. The gap
+// is bootstrap, the user's time begins at the prefill root, and a lead of less than
+// 20 ms may be the hosts' clocks.
+func TestJoinSequential(t *testing.T) {
+	halves := func(prefillEnd, decodeStart int64) (p, d Result) {
+		prefill := timeline(top(sglang.StagePrefillWaiting, 4, 10), top(sglang.StagePrefillForward, 10, prefillEnd-1))
+		prefill.Role, prefill.End = sglang.RolePrefill, epoch+prefillEnd*ms
+		decode := timeline(top(sglang.StageDecodeForward, decodeStart+10, 999))
+		decode.Front, decode.Role, decode.Start = nil, sglang.RoleDecode, epoch+decodeStart*ms
+		p, d = Derive(prefill, Reported{}), Derive(decode, Reported{})
+		Join(&d, &p)
+		return p, d
+	}
+	_, d := halves(100, 150)
+	assertSeconds(t, 1, d.E2E)
+	assertSeconds(t, 0.16, d.TTFT)
+	assertSeconds(t, 0.16, d.FirstTokenAtScheduler)
+	assertSeconds(t, 0.05, d.Bootstrap)
+	assert.Equal(t, 50*ms, d.Budget[budget.Bootstrap])
+	assert.Equal(t, 1000*ms, d.Budget.Total())
+
+	_, d = halves(100, 21)
+	assertSeconds(t, 1, d.E2E)
+	_, d = halves(100, 19)
+	assertSeconds(t, 0.981, d.E2E)
+	assertSeconds(t, 0.01, d.TTFT)
+}
+
+// TestZeroTTFT: a first token before any time has passed is refused.
+func TestZeroTTFT(t *testing.T) {
+	r := Derive(ordinary(), Reported{TTFT: given(0)})
+	assert.Equal(t, []Refusal{{NameTTFT, ReasonZero}}, r.Refused)
+	assertSeconds(t, 0.2, r.TTFT)
+	assert.Equal(t, sglang.TTFTSourceScheduler, r.TTFTSource)
+}
+
+// TestSuspect: late by more than a tenth of a second, and kept all the same.
+func TestSuspect(t *testing.T) {
+	for lag, suspect := range map[float64]bool{0.009: false, 0.099: false, 0.101: true, 0.5: true} {
+		r := Derive(ordinary(), Reported{TTFT: given(0.2 + lag)})
+		assertSeconds(t, 0.2+lag, r.TTFT)
+		assertSeconds(t, lag, r.TTFTLag)
+		assert.Equal(t, suspect, r.Suspect, "%v s late", lag)
+		assert.Empty(t, r.Refused)
+	}
+}
+
 // anyTimeline draws a request with gaps, overlaps, clock offsets, retractions
 // and missing spans.
 func anyTimeline(t *rapid.T) *Timeline {
