@@ -393,16 +393,16 @@ func TestJoin(t *testing.T) {
 // is bootstrap, the user's time begins at the prefill root, and a lead of less than
 // 20 ms may be the hosts' clocks.
 func TestJoinSequential(t *testing.T) {
-	halves := func(prefillEnd, decodeStart int64) (p, d Result) {
+	joined := func(prefillEnd, decodeStart int64) Result {
 		prefill := timeline(top(sglang.StagePrefillWaiting, 4, 10), top(sglang.StagePrefillForward, 10, prefillEnd-1))
 		prefill.Role, prefill.End = sglang.RolePrefill, epoch+prefillEnd*ms
 		decode := timeline(top(sglang.StageDecodeForward, decodeStart+10, 999))
 		decode.Front, decode.Role, decode.Start = nil, sglang.RoleDecode, epoch+decodeStart*ms
-		p, d = Derive(prefill, Reported{}), Derive(decode, Reported{})
+		p, d := Derive(prefill, Reported{}), Derive(decode, Reported{})
 		Join(&d, &p)
-		return p, d
+		return d
 	}
-	_, d := halves(100, 150)
+	d := joined(100, 150)
 	assertSeconds(t, 1, d.E2E)
 	assertSeconds(t, 0.16, d.TTFT)
 	assertSeconds(t, 0.16, d.FirstTokenAtScheduler)
@@ -410,9 +410,9 @@ func TestJoinSequential(t *testing.T) {
 	assert.Equal(t, 50*ms, d.Budget[budget.Bootstrap])
 	assert.Equal(t, 1000*ms, d.Budget.Total())
 
-	_, d = halves(100, 21)
+	d = joined(100, 21)
 	assertSeconds(t, 1, d.E2E)
-	_, d = halves(100, 19)
+	d = joined(100, 19)
 	assertSeconds(t, 0.981, d.E2E)
 	assertSeconds(t, 0.01, d.TTFT)
 }
