@@ -18,7 +18,7 @@ import (
 
 var faults = []Fault{
 	{
-		Name: "slow-rank", About: "one rank is slow: all wait for its GPU at each step (factor), its spans end last (delay), and its own durations on the page are longer (page; needs --enable-metrics-for-all-schedulers)",
+		Name: "slow-rank", About: "one rank is slow: all wait for its GPU at each step (factor), its spans end last (delay), and what it measures of requests is longer on the page (page; needs --enable-metrics-for-all-schedulers)",
 		Defaults: map[string]string{"rank": "1", "factor": "1.5", "delay": "4ms", "page": "1.2"}, prepare: slowRank,
 	},
 	{

@@ -124,6 +124,7 @@ func TestGroupInvariants(t *testing.T) {
 			a.ChunkedPrefillSize = rapid.SampledFrom([]int{128, 8192}).Draw(rt, "chunk")
 			a.DisableOverlapSchedule = rapid.Bool().Draw(rt, "nooverlap")
 			a.SpeculativeAlgorithm = rapid.SampledFrom([]string{"", "EAGLE"}).Draw(rt, "spec")
+			a.EnableMixedChunk = rapid.Bool().Draw(rt, "mixed")
 		}))
 		for range rapid.IntRange(1, 20).Draw(rt, "n") {
 			g := e.of[rapid.IntRange(0, len(e.of)-1).Draw(rt, "group")]
@@ -137,6 +138,7 @@ func TestGroupInvariants(t *testing.T) {
 		require.Zero(rt, e.sync.Errors)
 		for _, g := range e.of {
 			require.Len(rt, g.rec.steps, e.sync.Steps)
+			g.checkWall()
 			for _, r := range g.sent {
 				if g.ends[r] == 1 && r.Sched.Received != ledger.Unset {
 					g.checkRequest(r)

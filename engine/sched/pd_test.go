@@ -249,6 +249,7 @@ func TestPDPreallocWaitsForRoom(t *testing.T) {
 func TestPDInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newPair(rt, with(func(a *args.Args) {
+			a.EnableTrace, a.TraceModules = true, []string{sglang.TraceModuleRequest, sglang.TraceModuleKV}
 			a.PageSize = rapid.SampledFrom([]int{1, 16}).Draw(rt, "page")
 			a.MaxTotalTokens = rapid.SampledFrom([]int{1600, 20000}).Draw(rt, "pool")
 			a.MaxRunningRequests = rapid.SampledFrom([]int{2, 64}).Draw(rt, "running")
@@ -271,6 +272,8 @@ func TestPDInvariants(t *testing.T) {
 			}
 		}
 		p.run()
+		p.prefill.checkWall()
+		p.decode.checkWall()
 		for i, a := range p.prefill.sent {
 			p.prefill.checkSpans(a)
 			require.LessOrEqual(rt, len(a.Output), 1)

@@ -322,13 +322,8 @@ func TestLoopTime(t *testing.T) {
 	g := newRig(t)
 	g.at(time.Second, g.request(100, 200))
 	g.run()
-	g.Settle()
+	g.checkWall()
 	assert.GreaterOrEqual(t, g.rec.idle, time.Second)
-	all := g.rec.idle
-	for _, d := range g.rec.loop {
-		all += d
-	}
-	assert.InDelta(t, g.loop.Now().Seconds(), all.Seconds(), 0.001)
 	for _, c := range []string{
 		sglang.LoopOther, sglang.LoopRecvRequests, sglang.LoopGetNextBatch, sglang.LoopRunBatch, sglang.LoopProcessBatchResult,
 	} {
