@@ -29,7 +29,7 @@ const (
 	// straggle is by how much the slow rank's steps end later.
 	straggle = 40 * time.Millisecond
 	// noise is how far the clocks of one host's processes may differ.
-	noise = 5 * time.Millisecond
+	noise = 3 * time.Millisecond
 	// stagger is by how much each rank's spans end after those of the rank below.
 	stagger = time.Microsecond
 )

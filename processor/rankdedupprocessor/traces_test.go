@@ -504,7 +504,7 @@ func TestGatewayThatSawAPart(t *testing.T) {
 				out := treeOf(sink.AllTraces())
 				assert.Empty(t, out.twice)
 				assert.Empty(t, out.dangling())
-				assert.Equal(t, 3*(3+1+4+20+1), len(out.spans))
+				assert.Len(t, out.spans, 3*(3+1+4+20+1))
 				assert.Equal(t, early, value(t, tel, "spans_early_release", ""))
 			})
 		})

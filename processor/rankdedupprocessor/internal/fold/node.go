@@ -19,7 +19,7 @@ const (
 	nearStart = int64(3 * time.Millisecond)
 	// clockNoise is how far the clocks of one host's processes may differ, since
 	// each calibrates its own offset: a rank that ends last by less is no straggler.
-	clockNoise = int64(5 * time.Millisecond)
+	clockNoise = int64(3 * time.Millisecond)
 	// usualNodes is how many nodes a thread has at trace level 1.
 	usualNodes = 4
 	// pageSlots is how many steps are allocated at a time.
@@ -77,35 +77,38 @@ func (s *spread) merge(o spread) {
 // node is a logical slice that other spans may name: a child of a thread, or the
 // parent of slots. It is a phantom until a copy of the slice itself has come.
 type node struct {
-	thread *thread // nil: not known yet which request's
-	stage  sglang.Stage
-	name   string
-	start  int64 // of the first copy
-	spread spread
-	// public is the id by which released spans name the node, 0 if none did.
-	public uint64
-	// named are further ids that released spans name, from before it was known
-	// that they are one node.
-	named    []uint64
-	locals   []local
+	// What a folded copy reads comes first: it is seldom in cache.
+
+	// union-find: this node turned out to be another one.
+	merged   *node
+	thread   *thread // nil: not known yet which request's
+	stage    sglang.Stage
 	released bool
-	// item is a standby, or the kept rank's copy that waits for its link's target.
-	item *Item
+	guessed  bool // pred only stands in for a target that was lost
+	locals   []local
 	// pred is the node that this one links to; openLinks are ids of it that no
 	// copy of it has come with.
-	pred      *node
-	guessed   bool // pred only stands in for a target that was lost
+	pred *node
+	// item is a standby, or the kept rank's copy that waits for its link's target.
+	item   *Item
+	spread spread
+	start  int64 // of the first copy
+	// public is the id by which released spans name the node, 0 if none did.
+	public    uint64
 	openLinks []uint64
+
+	// named are further ids that released spans name, from before it was known
+	// that they are one node.
+	named []uint64
 	// wrote is the id by which a span of this node that left names its link's
 	// target, while that is not known.
 	wrote uint64
+	name  string
 
 	pages   []page  // steps, by ordinal
 	latest  int     // index of the page that was used last
 	loose   []*slot // slices without ordinal, by start
 	longest int64   // duration of the longest loose one
-	// union-find: this node turned out to be another one.
-	merged *node
 }
 
 // local is the id that a rank knows a node or thread by.

@@ -15,6 +15,17 @@ type trace struct {
 	shard *Shard
 	id    TraceID
 	bytes int64
+	last  int64 // arrival of the latest span, unix ns
+	// openRoots are the roots that have not left.
+	openRoots int
+	// inFlight are passed spans that the next consumer has not yet taken.
+	inFlight int
+	touched  bool // in the shard's list
+	removed  bool // the shard has forgotten it
+	// levelTwo is set once a span told that the request is traced at level 2 or more.
+	levelTwo bool
+	// encoder is set once a multimodal encoder showed a slice.
+	encoder bool
 
 	ids     table[ref]         // ranks' ids of nodes and threads; read through at
 	asked   known              // the one that was looked up last
@@ -33,19 +44,8 @@ type trace struct {
 	unknown []*Item
 	waiting map[uint64][]*Item // by parent
 	heldIDs map[uint64]*Item   // of unknown and waiting spans, to know resends
-	last    int64              // arrival of the latest span, unix ns
 	held    int
-	// openRoots are the roots that have not left.
-	openRoots int
-	touched   bool // in the shard's list
-	removed   bool // the shard has forgotten it
-	// levelTwo is set once a span told that the request is traced at level 2 or more.
-	levelTwo bool
-	// encoder is set once a multimodal encoder showed a slice.
-	encoder bool
-	// inFlight are passed spans that the next consumer has not yet taken.
-	inFlight int
-	pool     pool
+	pool    pool
 }
 
 // pool is memory of a trace that is not in use.
@@ -120,28 +120,31 @@ type anchor struct {
 // thread is a logical thread: one request at one data-parallel rank and pipeline
 // stage, on all tensor-parallel ranks.
 type thread struct {
+	// What a folded copy reads comes first: it is seldom in cache.
+
+	merged *thread
 	group  *identity.Group
-	dp, pp int32
-	root   uint64
-	anchor uint64
-	opened sglang.Stage // of the request's first slice, if one was seen
-	public uint64
-	named  []uint64
-	locals []local
 	nodes  []*node
-	items  []*Item // held thread spans
-	spread spread
-	prior  []*Digest
+	locals []local
 	// clocks[0] is the reference rank's.
 	clocks []clock
-	spare  []local // allocated and not yet used
+	public uint64
+	root   uint64
+	anchor uint64
+	dp, pp int32
+	opened sglang.Stage // of the request's first slice, if one was seen
 	done   bool
-	left   int64  // when it was done, unix ns
-	late   uint64 // ranks whose first copy came after that
-	out    bool   // one of its thread spans left
-	own    bool   // no other rank has a copy
-	due    int64  // when threads without a root leave
-	merged *thread
+	out    bool // one of its thread spans left
+	own    bool // no other rank has a copy
+	spread spread
+	items  []*Item // held thread spans
+
+	named []uint64
+	prior []*Digest
+	spare []local // allocated and not yet used
+	left  int64   // when it was done, unix ns
+	late  uint64  // ranks whose first copy came after that
+	due   int64   // when threads without a root leave
 }
 
 // clock is how far a rank's clock, as the latest common slice shows it, is ahead

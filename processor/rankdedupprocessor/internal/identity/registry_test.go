@@ -66,6 +66,25 @@ func TestSharedInstanceID(t *testing.T) {
 	assert.NotNil(t, s.Proc(), "it has shown its own thread span")
 }
 
+// TestForgottenRootIsJoinedAgain: a request that goes on when its root has been
+// forgotten still tells that its senders are of one engine.
+func TestForgottenRootIsJoinedAgain(t *testing.T) {
+	r := newTestRegistry(100)
+	first := r.Sender(Key{Instance: "0", Ranks: sglang.NoRanks}, began)
+	now := began
+	for root := range uint64(3) {
+		r.Learn(first, scheduler(0), Root{1, root + 1}, now)
+		now = now.Add(16 * time.Minute)
+	}
+	require.NotContains(t, r.roots[0], Root{1, 1})
+	require.NotContains(t, r.roots[1], Root{1, 1})
+	second := r.Sender(Key{Instance: "1", Ranks: sglang.NoRanks}, now)
+	for _, s := range []*Sender{first, second} {
+		r.Learn(s, scheduler(0), Root{1, 1}, now)
+	}
+	assert.Equal(t, first.EngineID(), second.EngineID())
+}
+
 // TestDeadAndBack: a primary is dead when it owes copies and is silent, and back
 // when it speaks; one that is only silent is not.
 func TestDeadAndBack(t *testing.T) {
