@@ -36,7 +36,7 @@ func TestPanelsOfOurOwn(t *testing.T) {
 		"sglang-overview": {"Accepted minus finished"},
 		"sglang-telemetry": {
 			"Without scheduler spans", "Invalid values of the engine", "Age of the oldest page", "Copies folded", "Lost, late and dropped spans",
-			"Beyond the last bucket: requests", "Beyond the last bucket: pages", "Accepted minus finished, 1 h",
+			"Beyond the last bucket: requests", "Beyond the last bucket: pages", "Accepted minus counted, 1 h",
 			"Spans in and out", "Bytes per request to the backend", "Refused", "Given up by exporters",
 		},
 	}

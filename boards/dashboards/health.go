@@ -119,7 +119,7 @@ func losses() Row {
 }
 
 func judged() Row {
-	return Row{Title: "Refused", Panels: []Panel{
+	return Row{Title: "Values that are refused or missing", Panels: []Panel{
 		{
 			Title: "Invalid values of the engine", Unit: Rate, W: 6, H: 8, Needs: []Need{OwnMetrics, Traces},
 			Says:    "Reported latencies that cannot be, by attribute and reason; the scheduler's time stands in for them. equals_e2e and token_50: start the engine with --enable-metrics.",
@@ -182,8 +182,8 @@ func bounds() Row {
 			},
 		},
 		{
-			Title: "Accepted minus finished, 1 h", Unit: Count, Signed: true, W: 8, H: 7, Needs: []Need{Metrics, Traces},
-			Says: "Requests of an hour that the front ends accepted less those whose root was counted. Requests that run make it a little positive; with sampled traces it grows.",
+			Title: "Accepted minus counted, 1 h", Unit: Count, Signed: true, W: 8, H: 7, Needs: []Need{Metrics, Traces},
+			Says: "Requests of an hour that the front ends accepted less those whose root was counted. Requests that run make it a little positive; spans come up to a scrape of the page earlier, which makes it a little negative in an engine's first hour. With sampled traces, or spans that are lost, it grows.",
 			Queries: one(`sum by (job, instance) (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[1h])
   unless on (job, instance) sglang:num_requests_total{engine_type="prefill"})
 - sum by (job, instance) (increase(`+duration+`_count{@requests}[1h]))`, "{{instance}}"),

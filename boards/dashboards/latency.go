@@ -94,14 +94,14 @@ func decodeBudget(title string) Row {
 			},
 		},
 		{
-			Title: "Scheduler's time by stage", Show: Stack, Unit: Percent, W: 6, H: 8, Needs: []Need{Metrics},
+			Title: "Scheduler's time by stage", Show: Stack, Unit: Percent, W: 6, H: 8, Max: 1, Needs: []Need{Metrics},
 			Says:    "Seconds per second of the busiest scheduler process of the chosen instances, by stage of its loop. process_batch_result that overlaps a forward pass is waiting for the GPU: that is good. Much of get_next_batch_to_run, recv_requests or process_input_requests: the CPU holds the GPU up.",
 			Queries: one(`max by (category) (sum by (instance, dp_rank, tp_rank, pp_rank, category) (rate(sglang:scheduler_stage_seconds_total{@page}[$__rate_interval])))`, "{{category}}"),
 		},
 		{
 			Title: "GPU busy", Unit: Percent, W: 6, H: 8, Needs: []Need{Metrics, DeviceTimer}, Max: 1,
 			Says:    "GPU time of forward passes over wall time, of the busiest DP rank. Low while requests run: the scheduler or a slow rank holds it up.",
-			Queries: one(`max by (instance) (sum by (instance, dp_rank, pp_rank) (rate(sglang:forward_execution_seconds_total{@page}[$__rate_interval])))`, "{{instance}}"),
+			Queries: one(`clamp_max(max by (instance) (sum by (instance, dp_rank, pp_rank) (rate(sglang:forward_execution_seconds_total{@page}[$__rate_interval]))), 1)`, "{{instance}}"),
 		},
 	}}
 }

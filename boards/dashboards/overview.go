@@ -189,11 +189,11 @@ func outcomes() Row {
 			Queries: one("sum by (endpoint) (sglang:http_requests_active{@engine})", "{{endpoint}}"),
 		},
 		{
-			Title: "Accepted minus finished", Unit: Count, Signed: true, W: 6, H: 7, Needs: []Need{Metrics, Traces},
-			Says: "Requests that the front ends accepted in 15 minutes less those whose end was seen: as many as more run now than then. Grows: requests wait, hang or get lost, or spans don't arrive (board Telemetry health).",
+			Title: "Accepted minus finished", Unit: Count, Signed: true, W: 6, H: 7, Needs: []Need{Metrics},
+			Says: "Requests that the front ends accepted in 15 minutes less those that they finished: as many as more run now than then. Grows: requests wait, hang, get lost or are refused. Those whose spans don't arrive: board Telemetry health.",
 			Queries: one(`sum (increase(sglang:http_requests_total{@engine,endpoint=~"/generate|/v1/(chat/)?completions|/v1/embeddings"}[15m])
   unless on (job, instance) sglang:num_requests_total{engine_type="prefill"})
-- sum (increase(`+duration+`_count{@requests}[15m]))`, "accepted − finished"),
+- sum (increase(sglang:num_requests_total{@page,engine_type!="prefill"}[15m]))`, "accepted − finished"),
 		},
 	}}
 }

@@ -39,7 +39,7 @@ exporters:
   otlp_grpc:
     endpoint: localhost:%s
     tls: {insecure: true}
-    retry_on_failure: {initial_interval: 100ms, max_elapsed_time: 5s}
+    retry_on_failure: {initial_interval: 100ms, max_interval: 1s, max_elapsed_time: 5s}
     sending_queue:
       num_consumers: 1
       sizer: items
@@ -67,6 +67,7 @@ func (l *Live) Record(t *testing.T) *Recording {
 		}
 		c.scrape(t, r)
 	}
+	require.NotEmpty(t, r.Only(func(name string) bool { return name == ownPrefix+"process_uptime" }).Series(), "the collector did not answer")
 	return r
 }
 
@@ -143,7 +144,7 @@ func start(t *testing.T, env []string, program string, args ...string) (stop fun
 		t.Skipf("bin/%s is missing: make build", program)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), t.Output()
 	require.NoError(t, cmd.Start())
 	stop = func() { _ = cmd.Process.Signal(os.Interrupt) }
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ package record // import "github.com/otelcol-sglang/otelcol-sglang/boards/record
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,9 +26,9 @@ type page struct {
 	expiry time.Duration
 
 	mu sync.Mutex
-	// points by series, and resources by job and instance, are guarded by mu.
+	// points by series, and the resources of each job and instance, are guarded by mu.
 	points    map[string]*point
-	resources map[string]*point
+	resources map[string]map[string]*point
 }
 
 // point is the last one of a series.
@@ -40,7 +41,7 @@ type point struct {
 }
 
 func newPage(expiry time.Duration) *page {
-	return &page{expiry: expiry, points: map[string]*point{}, resources: map[string]*point{}}
+	return &page{expiry: expiry, points: map[string]*point{}, resources: map[string]map[string]*point{}}
 }
 
 // Capabilities implements [consumer.Metrics].
@@ -83,8 +84,12 @@ func (p *page) resource(attrs pcommon.Map, now time.Time) []Label {
 			}
 		}
 	}
+	id := text(tidy(slices.Clone(own)))
+	if p.resources[id] == nil {
+		p.resources[id] = map[string]*point{}
+	}
 	info := &point{name: "target_info", labels: tidy(append(rest, own...)), samples: plain(1), updated: now}
-	p.resources[text(tidy(slices.Clone(own)))] = info
+	p.resources[id][text(info.labels)] = info
 	return own
 }
 
@@ -163,13 +168,16 @@ func (p *page) scrape(add func(sample)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for _, points := range []map[string]*point{p.points, p.resources} {
-		for key, pt := range points {
-			if now.Sub(pt.updated) > p.expiry {
-				delete(points, key)
-				continue
-			}
-			pt.samples(pt, add)
+	expired := func(_ string, pt *point) bool { return now.Sub(pt.updated) > p.expiry }
+	maps.DeleteFunc(p.points, expired)
+	for _, pt := range p.points {
+		pt.samples(pt, add)
+	}
+	for _, infos := range p.resources {
+		maps.DeleteFunc(infos, expired)
+		for _, info := range infos {
+			info.samples(info, add)
+			break // of several with one name the exporter shows any
 		}
 	}
 }

@@ -128,7 +128,8 @@ var expected = map[string]map[string]string{
 		"SGLangCollectorDown (page)": ownFault,
 	},
 	"no-backend": {
-		"SGLangTelemetryRefused": ownFault,
+		"SGLangTelemetryRefused":    ownFault,
+		"SGLangRequestsOpenTooLong": "the ends of what was open never come",
 	},
 	"no-scheduler-spans": {
 		"SGLangSchedulerSpansMissing": ownFault,

@@ -65,6 +65,9 @@ func requests(labels, inTime string) map[string]string {
 // has none. The names are those that the real collector shows (TestSpelling,
 // TestLiveLosses) or that its components document.
 func TestLosses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some dozens of promtool's runs")
+	}
 	const labels, own = `job="sglang",instance="engine-0",gen_ai_request_model="m"`, `job="otelcol-sglang-own",instance="c:8888"`
 	const exporter = own + `,exporter="otlp_grpc"`
 	for _, c := range []struct {
