@@ -38,7 +38,7 @@ func TestLiveLosses(t *testing.T) {
 	r := lost(t)
 	var input strings.Builder
 	r.Only(inputs(t, readRules(t))).InputSeries(&input)
-	gone := time.Duration(live.Backend/time.Second) * r.Step
+	gone := live.Backend / time.Second * r.Step
 	fired := firedBy(t, r.Step, input.String(), gone, time.Duration(r.Steps-1)*r.Step)
 	assert.Empty(t, fired[0], "before the backend is gone")
 	assert.Subset(t, fired[1], []string{"SGLangExportFailures", "SGLangExportQueueFull", "SGLangTelemetryRefused"})

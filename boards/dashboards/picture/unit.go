@@ -70,6 +70,8 @@ func minimum(p prefix) float64 {
 func digits(v float64) string {
 	a := math.Abs(v)
 	switch {
+	case a < 0.0005:
+		return "0"
 	case a >= 100 || a == math.Trunc(a):
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
