@@ -106,6 +106,8 @@ var absent = map[string]string{
 	"sglang-telemetry/Requests with a part missing#without root":               noLoss,
 	"sglang-telemetry/Requests with a part missing#{{engine}} without a rank":  noLoss,
 
+	"sglang-telemetry/Refused#spans by rankdedup":                noRefusal,
+	"sglang-telemetry/Refused#batches by genai":                  noRefusal,
 	"sglang-telemetry/Refused#spans by memory_limiter":           noLoss,
 	"sglang-telemetry/Given up by exporters#{{exporter}} points": noLoss,
 
@@ -114,7 +116,10 @@ var absent = map[string]string{
 	"sglang-cache/Storage tier#{{instance}} not brought: {{reason}}": "each prefetch brings what it asked for",
 }
 
-const noLoss = "nothing is lost or late"
+const (
+	noLoss    = "nothing is lost or late"
+	noRefusal = "what it holds is taken again before its bound"
+)
 
 // window is the time that a scenario's boards show.
 type window struct {

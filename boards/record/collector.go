@@ -136,7 +136,7 @@ func (c *collector) traces(s *settings, telemetry component.TelemetrySettings, u
 	c.spans = folded
 	c.parts = append(c.parts, counted, judged, folded)
 	c.report, err = receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
-		ReceiverID: component.NewID(sglangreceiver.NewFactory().Type()), Transport: "grpc",
+		ReceiverID: component.MustNewIDWithName("otlp", sglangreceiver.NewFactory().Type().String()), Transport: "grpc",
 		ReceiverCreateSettings: receiver.Settings{TelemetrySettings: telemetry},
 	})
 	return err
