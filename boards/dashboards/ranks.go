@@ -27,8 +27,8 @@ func slowRanks() Row {
 		},
 		{
 			Title: "Which rank was last", Show: Table, SortBy: "× usual", Unit: Count, W: 14, H: 9, Needs: []Need{Traces, TwoRanks, SlowestDim},
-			Says:  "By engine and TP rank: of the requests of the last 5 minutes, the part in which this rank ended last most often by more than 5 ms, and by how much. One rank with nearly all of them and a skew far above what it usually has: it is slow. The skew of always: clocks. DP ranks are groups of their own, so each has its last one.",
-			Empty: "no rank was last by more than 5 ms (or the collector's genaimetrics has no dimension sglang.ranks.slowest)",
+			Says:  "By engine and TP rank: of the requests of the last 5 minutes, the part in which this rank ended last most often by more than clocks differ, and by how much. One rank with nearly all of them and a skew far above what it usually has: it is slow. The skew of always: clocks. DP ranks are groups of their own, so each has its last one.",
+			Empty: "no rank was last by more than clocks differ (or the collector's genaimetrics has no dimension sglang.ranks.slowest)",
 			Queries: []Query{
 				{Expr: `sum by (instance, sglang_ranks_slowest) (rate(sglang_ranks_skew_count{@engine,sglang_ranks_slowest!=""}[5m]))
 / on (instance) group_left ()
