@@ -61,12 +61,12 @@ func shapes(r *Recording) map[string]bool {
 }
 
 // shape is a series' name, the names of its labels and its bound. Prometheus adds
-// job and instance where a page has none.
+// job and instance where a page has none; which rank was last is not said of each request.
 func shape(name string, labels []Label) string {
 	var names []string
 	for _, l := range labels {
 		switch l.Name {
-		case "job", "instance":
+		case "job", "instance", "sglang_ranks_slowest": // the last one only where a rank is late
 		case "le":
 			names = append(names, "le="+l.Value)
 		default:
