@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
@@ -26,6 +27,8 @@ const (
 	// sweepInterval is how often what is remembered is looked through.
 	sweepInterval = time.Second
 )
+
+var decoder ptrace.ProtoUnmarshaler
 
 // flusher hands on what was held, on a goroutine of its own: a retryable error
 // keeps it, a permanent one counts it as lost.
@@ -47,9 +50,14 @@ type flusher struct {
 	closed bool
 
 	// Owned by the goroutine.
-	retryAt time.Time
-	pause   time.Duration
-	swept   time.Time
+
+	// spare is the batch, encoded, that the next consumer has not taken, of the
+	// first sparedSpans of the queue: who fails may have changed what it was given.
+	spare       []byte
+	sparedSpans int
+	retryAt     time.Time
+	pause       time.Duration
+	swept       time.Time
 }
 
 type signalKind bool
@@ -179,15 +187,13 @@ func (f *flusher) expire(now time.Time) {
 // send hands on what is queued until it is empty or the next consumer refuses.
 func (f *flusher) send(ctx context.Context) {
 	for {
-		f.mu.Lock()
-		n := min(len(f.queue), maxSend)
-		part := f.queue[:n:n]
-		f.mu.Unlock()
+		td, n, err := f.nextBatch()
 		if n == 0 {
 			return
 		}
-		// The batch is built from copies: a consumer that fails may have changed it.
-		err := f.p.next.ConsumeTraces(ctx, assemble(part))
+		if err == nil {
+			err = f.p.next.ConsumeTraces(ctx, td)
+		}
 		switch {
 		case err == nil:
 			f.pause = 0
@@ -204,8 +210,37 @@ func (f *flusher) send(ctx context.Context) {
 	}
 }
 
+// nextBatch returns a batch of the first spans of the queue, and their number. An
+// error is permanent.
+func (f *flusher) nextBatch() (ptrace.Traces, int, error) {
+	if f.sparedSpans > 0 {
+		td, err := decoder.UnmarshalTraces(f.spare)
+		return td, f.sparedSpans, permanent(err)
+	}
+	f.mu.Lock()
+	n := min(len(f.queue), maxSend)
+	part := f.queue[:n:n]
+	f.mu.Unlock()
+	if n == 0 {
+		return ptrace.Traces{}, 0, nil
+	}
+	td := assemble(part)
+	var err error
+	f.spare, err = encoder.MarshalTraces(td)
+	f.sparedSpans = n
+	return td, n, permanent(err)
+}
+
+func permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return consumererror.NewPermanent(err)
+}
+
 // pop removes the first spans of the queue.
 func (f *flusher) pop(n int) {
+	f.spare, f.sparedSpans = nil, 0
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.queue[:n] {

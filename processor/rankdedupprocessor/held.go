@@ -34,13 +34,13 @@ type envelope struct {
 	unpaid            int64 // bytes that no held span accounts for
 }
 
-var sizer ptrace.ProtoMarshaler
+var encoder ptrace.ProtoMarshaler
 
 // newHeld moves the entry's span out of its batch.
 func newHeld(b *batch, e *entry) *held {
 	h := &held{span: ptrace.NewSpan(), from: b.homes[e.home].seal(), sender: b.origin(e)}
 	e.span.MoveTo(h.span)
-	h.bytes = int64(2*sizer.SpanSize(h.span)) + heldOverhead + h.from.unpaid
+	h.bytes = int64(2*encoder.SpanSize(h.span)) + heldOverhead + h.from.unpaid
 	h.from.unpaid = 0
 	return h
 }
@@ -76,7 +76,7 @@ func sizeOf(attrs pcommon.Map) (sum int64) {
 	return sum
 }
 
-// assemble builds a batch of released spans. Spans of one process share a
+// assemble moves released spans into a batch. Spans of one process share a
 // resource; those of one trace that follow each other keep their order.
 func assemble(releases []fold.Release) ptrace.Traces {
 	td := ptrace.NewTraces()
@@ -85,7 +85,7 @@ func assemble(releases []fold.Release) ptrace.Traces {
 		r := &releases[i]
 		h := r.Payload.(*held)
 		span := open.spansFor(td, h, r).AppendEmpty()
-		h.span.CopyTo(span)
+		h.span.MoveTo(span)
 		writeIDs(span, &r.Span)
 		if r.Digest != nil {
 			writeDigest(span.Attributes(), r.Digest)

@@ -133,7 +133,7 @@ func (p *tracesProcessor) decide(b *batch, now time.Time) {
 		if b.passed[i] = len(b.commits) > before; !b.passed[i] {
 			s.Settle(now)
 		}
-		if p.bytes.Load() > p.maxBytes {
+		if s.Over() {
 			s.Relieve(now)
 		}
 		p.collect(s)
@@ -168,6 +168,7 @@ func (p *tracesProcessor) conclude(b *batch, taken bool) {
 		}
 		s.Settle(now)
 		p.collect(s)
+		s.Account()
 		s.mu.Unlock()
 	}
 }

@@ -263,6 +263,9 @@ func (t *trace) note(sp *Span) {
 
 // targetCame settles the nodes of the thread that link to id.
 func (t *trace) targetCame(l *thread, n *node, id uint64) {
+	if !t.seeking {
+		return
+	}
 	for _, m := range l.nodes {
 		if m != n && slices.Contains(m.openLinks, id) {
 			t.setPred(m, n)
@@ -356,6 +359,7 @@ func (t *trace) resolveLink(n *node, sp *Span, g *identity.Group) bool {
 	}
 	if !slices.Contains(n.openLinks, sp.Link) {
 		n.openLinks = append(n.openLinks, sp.Link)
+		t.seeking = true
 	}
 	return t.opening(sp, g)
 }

@@ -38,6 +38,7 @@ type Shard struct {
 	settings Settings
 	registry *identity.Registry
 	bytes    *atomic.Int64 // of all shards
+	grown    int64         // that bytes does not have yet
 	traces   map[TraceID]*trace
 	latest   *trace // the one of the latest span
 	queues   [queueCount]queue
@@ -270,7 +271,16 @@ func (s *Shard) recycle(t *trace) {
 	s.spare = append(s.spare, t)
 }
 
-func (s *Shard) grow(n int64) { s.bytes.Add(n) }
+func (s *Shard) grow(n int64) { s.grown += n }
+
+// Account adds what the shard has grown by to the bytes of all shards. An atomic
+// addition waits for memory, so that there is one for many spans.
+func (s *Shard) Account() {
+	if s.grown != 0 {
+		s.bytes.Add(s.grown)
+		s.grown = 0
+	}
+}
 
 func (s *Shard) unite(a, b *identity.Group) { s.registry.Unite(a, b) }
 
@@ -582,7 +592,7 @@ func (t *trace) flushAll(now int64, why Reason) {
 func (s *Shard) Relieve(now time.Time) {
 	s.now = now
 	ns := now.UnixNano()
-	for n := len(s.idle); n > 0 && s.over(); n-- {
+	for n := len(s.idle); n > 0 && s.Over(); n-- {
 		t := s.idle[0].t
 		s.idle[0] = idleTrace{}
 		s.idle = s.idle[1:]
@@ -595,9 +605,9 @@ func (s *Shard) Relieve(now time.Time) {
 			s.idle = append(s.idle, idleTrace{t, ns + s.settings.DoneKeep.Nanoseconds()})
 		}
 	}
-	s.hurry(ns, ReasonLimit, s.over)
+	s.hurry(ns, ReasonLimit, s.Over)
 	for _, t := range s.traces {
-		if !s.over() {
+		if !s.Over() {
 			return
 		}
 		t.flushAll(ns, ReasonLimit)
@@ -605,7 +615,11 @@ func (s *Shard) Relieve(now time.Time) {
 	}
 }
 
-func (s *Shard) over() bool { return s.bytes.Load() > s.settings.MaxBytes }
+// Over tells whether more is held and remembered than may be, by all shards.
+func (s *Shard) Over() bool {
+	s.Account()
+	return s.bytes.Load() > s.settings.MaxBytes
+}
 
 // hurry lets what waits go, the oldest first, as long as more says so.
 func (s *Shard) hurry(now int64, why Reason, more func() bool) {
@@ -663,6 +677,7 @@ func (s *Shard) Levels() Stats { return s.stats }
 
 // TakeStats returns the counts and starts them anew.
 func (s *Shard) TakeStats() Stats {
+	s.Account()
 	taken := s.stats
 	s.stats = Stats{Held: taken.Held, Traces: taken.Traces}
 	return taken

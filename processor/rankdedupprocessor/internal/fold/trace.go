@@ -26,6 +26,8 @@ type trace struct {
 	levelTwo bool
 	// encoder is set once a multimodal encoder showed a slice.
 	encoder bool
+	// seeking is set once a slice came before its link's target.
+	seeking bool
 
 	ids     table[ref]         // ranks' ids of nodes and threads; read through at
 	asked   known              // the one that was looked up last
