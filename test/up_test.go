@@ -58,11 +58,21 @@ func (d *demo) printed() string {
 
 func startDemo(t *testing.T, args ...string) *demo {
 	t.Helper()
-	d := &demo{t: t, data: t.TempDir(), done: make(chan struct{})}
-	d.cmd = exec.Command(tool.Binary(t, "sglangctl"), append([]string{"up", "--data", d.data, "--every=3s"}, args...)...)
+	data := t.TempDir()
+	cmd := exec.Command(tool.Binary(t, "sglangctl"), append([]string{"up", "--data", data, "--every=3s"}, args...)...)
+	cmd.Env = append(os.Environ(), "ENGINE=")
+	d := watch(t, cmd)
+	d.data = data
+	return d
+}
+
+// watch starts a command in the project's folder, as a terminal does.
+func watch(t *testing.T, cmd *exec.Cmd) *demo {
+	t.Helper()
+	d := &demo{t: t, cmd: cmd, done: make(chan struct{})}
 	d.cmd.Dir = tool.Root()
-	d.cmd.Env = append(os.Environ(), "ENGINE=")
 	d.cmd.Stdout, d.cmd.Stderr = d, d
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, d.cmd.Start())
 	go func() {
 		d.err = d.cmd.Wait()
@@ -71,7 +81,7 @@ func startDemo(t *testing.T, args ...string) *demo {
 	t.Cleanup(func() {
 		d.interrupt()
 		if t.Failed() {
-			t.Logf("sglangctl up printed:\n%s", d.printed())
+			t.Logf("%s printed:\n%s", d.cmd, d.printed())
 		}
 	})
 	return d
@@ -94,14 +104,14 @@ func (d *demo) says(line string) {
 	require.Regexp(d.t, want, d.printed())
 }
 
-// interrupt is Ctrl-C.
+// interrupt is Ctrl-C, which goes to the whole group.
 func (d *demo) interrupt() {
 	if !d.ended() {
-		_ = d.cmd.Process.Signal(os.Interrupt)
+		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT)
 	}
 	if !tool.Until(upLimit, d.ended) {
-		d.t.Errorf("sglangctl up did not end within %s", upLimit)
-		_ = d.cmd.Process.Kill()
+		d.t.Errorf("%s did not end within %s", d.cmd, upLimit)
+		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 		<-d.done
 	}
 }
