@@ -106,7 +106,8 @@ var trials = map[string]trial{
 	"go test -bench . ./engine/trace":                                      {as: "go test -run xxx -bench . -benchtime 1x ./engine/trace", want: `(?m)^Benchmark`},
 	"go test -run xxx -bench . -cpu 1 ./engine/trace":                      {as: "go test -run xxx -bench . -benchtime 1x -cpu 1 ./engine/trace", want: `(?m)^Benchmark`},
 	"go run ./dashboards/picture/draw -prometheus http://localhost:9090": {
-		as: "cd boards && go run ./dashboards/picture/draw -help", want: `-prometheus string`},
+		as: "cd boards && go run ./dashboards/picture/draw -help", want: `-prometheus string`,
+	},
 
 	// The quickstart, and what one looks at beside it.
 	makeRun:                       {ready: summaryLine},
@@ -124,12 +125,14 @@ var trials = map[string]trial{
 	"sglangctl trace ID|last|slowest":                       {while: upByPath, as: "sglangctl trace last", want: `where the time went`},
 	"sglangctl explain REQUEST [NAME]":                      {while: upByPath, as: "sglangctl explain last time_in_queue", want: `gen_ai\.latency\.time_in_queue`},
 	"sglangctl explain ID gen_ai.latency.time_to_first_token": {
-		while: upByPath, as: "sglangctl explain slowest gen_ai.latency.time_to_first_token", want: `time_to_first_token`},
+		while: upByPath, as: "sglangctl explain slowest gen_ai.latency.time_to_first_token", want: `time_to_first_token`,
+	},
 	"sglangctl explain --series 'sglang:num_running_reqs'": {while: upByPath, want: `result`},
 	makePair: {ready: summaryLine},
 	"bin/sglangctl doctor --engine http://host-a:30000 --engine http://host-b:30000 --collector http://localhost:8888/metrics": {
 		while: makePair, want: `ok +engine `,
-		as: "bin/sglangctl doctor --engine http://localhost:30000 --engine http://localhost:30001 --collector http://localhost:8888/metrics"},
+		as: "bin/sglangctl doctor --engine http://localhost:30000 --engine http://localhost:30001 --collector http://localhost:8888/metrics",
+	},
 	"make run SIM='--tp-size=8 --enable-metrics --fault=kv-pressure:after=20s --load=rag:rate=4'": {ready: summaryLine},
 	"bin/sglangctl up --captures all": {ready: `requests from [1-9]\d* processes; kept`},
 	aCollector:                        {ready: collectorUp},
@@ -142,7 +145,8 @@ var trials = map[string]trial{
 	`curl "http://ENGINE/set_trace_level?level=1"`: {while: launch, as: `curl -fsS "http://localhost:30000/set_trace_level?level=1"`},
 	`pip install "sglang[tracing]"`:                {notRun: "the engine needs a GPU"},
 	`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_CERTIFICATE=/etc/tls/ca.crt OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20$TOKEN" python -m sglang.launch_server ... --enable-trace --otlp-traces-endpoint https://collector:4318/v1/traces`: {
-		notRun: "the engine needs a GPU; its exporter is run", check: sendsOverTLS},
+		notRun: "the engine needs a GPU; its exporter is run", check: sendsOverTLS,
+	},
 
 	// The simulated engine.
 	"bin/sglang-sim --help":       {want: `--fault`},
@@ -155,18 +159,23 @@ var trials = map[string]trial{
 	// Where it is to stay.
 	"otelcol-sglang validate --config FILE": {as: "otelcol-sglang validate --config config/gateway.yaml"},
 	"bin/otelcol-sglang --config config/agent.yaml --config config/security/bearer.yaml": {
-		notRun: "TestBearer runs it with certificates", check: isValid},
+		notRun: "TestBearer runs it with certificates", check: isValid,
+	},
 	"bin/otelcol-sglang --config config/agent.yaml --config config/security/mtls.yaml": {
-		notRun: "TestMutualTLS runs it with certificates", check: isValid},
+		notRun: "TestMutualTLS runs it with certificates", check: isValid,
+	},
 	"docker build -t otelcol-sglang .": {notRun: "it needs a Docker daemon and a registry", check: hasWhatItCopies},
 	"helm install traces config/helm/otelcol-sglang --set image.repository=YOUR-REGISTRY/otelcol-sglang --set env.OTLP_ENDPOINT=YOUR-BACKEND:4317": {
-		notRun: "it needs a cluster; make check-kubernetes renders the chart", check: hasValues},
+		notRun: "it needs a cluster; make check-kubernetes renders the chart", check: hasValues,
+	},
 	"kubectl describe pod":                               {notRun: "it needs a cluster"},
 	"install -m 0755 bin/otelcol-sglang /usr/local/bin/": {notRun: "TestUnit installs to another root", check: isInUnitTest},
 	"install -d /etc/otelcol-sglang && install -m 0644 config/*.yaml /etc/otelcol-sglang/": {
-		notRun: "TestUnit installs to another root", check: isInUnitTest},
+		notRun: "TestUnit installs to another root", check: isInUnitTest,
+	},
 	"install -m 0644 config/systemd/otelcol-sglang.service /etc/systemd/system/": {
-		notRun: "TestUnit installs to another root", check: isInUnitTest},
+		notRun: "TestUnit installs to another root", check: isInUnitTest,
+	},
 	"systemctl enable --now otelcol-sglang": {notRun: "it needs systemd; TestUnit looks at the unit"},
 }
 
@@ -367,7 +376,8 @@ func hasFlagsOf(program string) func(t *testing.T, command string) {
 		t.Helper()
 		isTarget(t, command)
 		help, _ := run(t, "cd bench && go run "+program+" -help")
-		flags := dashed.FindAllStringSubmatch(assignment.FindString(command[strings.Index(command, "make"):]), -1)
+		_, handed, _ := strings.Cut(command, "make")
+		flags := dashed.FindAllStringSubmatch(assignment.FindString(handed), -1)
 		assert.NotEmpty(t, flags)
 		for _, f := range flags {
 			assert.Regexp(t, `(?m)^  -`+f[1]+`( |$)`, string(help))

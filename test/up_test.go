@@ -208,6 +208,7 @@ func TestUpPair(t *testing.T) {
 	d := startDemo(t, "--pd")
 	d.says(summaryLine)
 	d.says(`scraped engines: 2 of 2 up`)
+	d.checkPages()
 	d.interrupt()
 	require.NoError(t, d.err)
 	assert.NotContains(t, d.printed(), "was killed")
@@ -226,6 +227,17 @@ func TestUpPair(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(d.data, "clients.log"))
 	require.NoError(t, err)
 	assert.Regexp(t, `\d+ requests in .* 0 failed`, string(log))
+}
+
+// checkPages: of each engine it is known which page and which spans are its.
+func (d *demo) checkPages() {
+	d.t.Helper()
+	assert.True(d.t, until(func() bool {
+		out, _ := exec.Command(tool.Binary(d.t, "sglangctl"), "doctor", "--watch=0s",
+			"--engine=http://localhost:30000", "--engine=http://localhost:30001", "--traces=").Output()
+		return strings.Contains(string(out), "of 2 engines both spans and page come") &&
+			strings.Contains(string(out), "each of 6 senders is told apart")
+	}))
 }
 
 // TestUpOfTheDead: where a child dies its last words are told, and the others end.

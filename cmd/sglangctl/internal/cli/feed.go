@@ -137,17 +137,22 @@ func newPair(d *demo) *simulated {
 	}
 	prefill := d.engineChild("the prefill engine", "prefill", addrEngine, "--tp-size=2", "--disaggregation-mode=prefill")
 	prefill.Ports = append(prefill.Ports, addrBootstrap)
+	decode := d.engineChild("the decode engine", "decode", addrDecode, "--tp-size=2", "--disaggregation-mode=decode",
+		"--bootstrap-addr="+addrBootstrap)
+	prefill.Env, decode.Env = named("prefill-0"), named("decode-0")
 	return &simulated{
-		dead:  make(chan error, 3),
-		extra: []string{pairConfig},
-		say:   "a prefill and a decode engine run under load",
-		engines: []up.Child{
-			prefill,
-			d.engineChild("the decode engine", "decode", addrDecode, "--tp-size=2", "--disaggregation-mode=decode",
-				"--bootstrap-addr="+addrBootstrap),
-		},
+		dead:    make(chan error, 3),
+		extra:   []string{pairConfig},
+		say:     "a prefill and a decode engine run under load",
+		engines: []up.Child{prefill, decode},
 		clients: []up.Child{clients},
 	}
+}
+
+// named is the environment of an engine whose spans say what pairConfig says of its
+// page. Without that nothing tells which page belongs to which spans.
+func named(instance string) []string {
+	return []string{"OTEL_RESOURCE_ATTRIBUTES=service.instance.id=" + instance}
 }
 
 func (d *demo) engineChild(name, log, addr string, flags ...string) up.Child {

@@ -39,6 +39,10 @@ func checkSpans(f *Facts) Result {
 	return unknown("no span has arrived, and no page shows a request that finished", "send one request and look again")
 }
 
+// pagePatience is how long genai awaits an engine's page after its spans, and its spans
+// after the first requests that the page counts; a while is for the scrape.
+const pagePatience = time.Minute + 15*time.Second
+
 // checkSpansPage is what genai's metrics pipeline says of each engine.
 func checkSpansPage(_ *Facts, c *Collector) Result {
 	states := c.After.SumBy(metricGenaiEngines, "state")
@@ -47,7 +51,10 @@ func checkSpansPage(_ *Facts, c *Collector) Result {
 			delete(states, state)
 		}
 	}
+	uptime, known := c.After.Sum(metricUptime)
 	switch {
+	case len(states) == 0 && known && uptime < pagePatience.Seconds():
+		return unknown("it does not tell yet: an engine's spans and page await each other for a minute", "look again after it")
 	case len(states) == 0:
 		return unknown("it does not tell: no request within 5 minutes, or genai is in no metrics pipeline", "put the same genai into the metrics pipeline")
 	case states["page_only"] > 0:
