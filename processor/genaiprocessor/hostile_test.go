@@ -191,6 +191,24 @@ func TestShutdownEnds(t *testing.T) {
 	})
 }
 
+// TestShutdownWithoutRequest: a span of a caller's trace that belongs to no request
+// is nothing to wait for.
+func TestShutdownWithoutRequest(t *testing.T) {
+	for _, name := range []string{"decode_loop", "spec_draft"} {
+		run(t, name, func(t *testing.T) {
+			r := newRig(t, nil, func(c *Config) { c.DecodeLoop = decodeLoopKeep })
+			s := newStory(1, nil)
+			s.trace = pcommon.TraceID{1, 15: 1}
+			s.process()
+			s.span(pcommon.SpanID{}, name, 0, 1)
+			r.send(s.td)
+			assert.Zero(t, r.p.heldBytes.Load())
+			r.close()
+			assert.Len(t, r.spans(), 1)
+		})
+	}
+}
+
 // TestShutdownInTraffic: what was acknowledged leaves, whatever fails meanwhile.
 func TestShutdownInTraffic(t *testing.T) {
 	next := new(failing)

@@ -206,6 +206,7 @@ func (t *Table) Apply(r *Record, now time.Time) Outcome {
 		tr.touchBy(r)
 	}
 	t.bytes += tr.bytes - before
+	t.dropEmpty(tr) // a span of no request leaves nothing behind
 	if !first {
 		return Duplicate
 	}
@@ -489,7 +490,13 @@ func (t *Table) thin(tr *Trace, why Why, now time.Time, take func(Left)) {
 	for _, p := range parts[:old] {
 		t.letGo(tr, p, why, now, take)
 	}
-	if !tr.gone && old < len(parts) {
+	if tr.gone {
+		return
+	}
+	before := tr.bytes
+	tr.compact()
+	t.bytes += tr.bytes - before
+	if old < len(parts) {
 		t.renew(tr, parts[old].since)
 	}
 }

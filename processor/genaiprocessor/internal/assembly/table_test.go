@@ -235,9 +235,15 @@ func TestAnything(t *testing.T) {
 			table.Settle(r.Trace, at, collectLeft(&left))
 			at = at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			table.Expire(at, collectLeft(&left))
+			if rapid.IntRange(0, 19).Draw(t, "evict") == 0 {
+				table.Evict(WhyLimit, at, collectLeft(&left))
+			}
 			table.Open(at, func(string, int, time.Time) {})
 		}
-		for table.Evict(WhyShutdown, at, collectLeft(&left)) {
+		for n := 0; table.Evict(WhyShutdown, at, collectLeft(&left)); n++ {
+			if n > 1000 {
+				t.Fatal("nothing goes, and a shutdown would hang")
+			}
 		}
 		if table.Bytes() != 0 || table.Traces() != 0 {
 			t.Fatalf("%d bytes in %d traces stay", table.Bytes(), table.Traces())
@@ -278,6 +284,63 @@ func anyRecord(t *rapid.T) *Record {
 		}
 	}
 	return r
+}
+
+// TestSpanOfNoRequest: a step without a parent leaves no trace behind that could
+// neither be let go nor become old.
+func TestSpanOfNoRequest(t *testing.T) {
+	table, left := NewTable(limits), []Left(nil)
+	r := &Record{Trace: shared, ID: 1, Kind: sglang.KindSlice, Stage: sglang.StageDecodeLoop}
+	assert.Equal(t, Taken, table.Apply(r, now))
+	assert.Zero(t, table.Traces())
+	assert.Zero(t, table.Bytes())
+	assert.False(t, table.Evict(WhyShutdown, now, collectLeft(&left)))
+}
+
+// TestThin: at the limit the older half of a shared trace's requests goes, and with
+// it what it took; the younger ones are completed by what comes later.
+func TestThin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, left := NewTable(limits), []Left(nil)
+		n := rapid.IntRange(2, 30).Draw(t, "requests")
+		var late [][]*Record
+		for i := range n {
+			all := request(shared, uint64(1000*(i+1)))
+			cut := rapid.IntRange(1, len(all)-1).Draw(t, "before")
+			for _, r := range all[:cut] {
+				table.Apply(r, now.Add(time.Duration(i)*time.Second))
+			}
+			late = append(late, all[cut:])
+		}
+		at := now.Add(time.Duration(n) * time.Second)
+		table.Evict(WhyLimit, at, collectLeft(&left))
+		young := NewTable(limits)
+		old := (n + 1) / 2
+		for i := old; i < n; i++ {
+			all := request(shared, uint64(1000*(i+1)))
+			for _, r := range all[:len(all)-len(late[i])] {
+				young.Apply(r, now)
+			}
+		}
+		if table.Bytes() != young.Bytes() {
+			t.Fatalf("%d bytes stay, %d would do", table.Bytes(), young.Bytes())
+		}
+		left = nil
+		for i := old; i < n; i++ {
+			for _, r := range late[i] {
+				table.Apply(r, at)
+				table.Settle(shared, at, collectLeft(&left))
+			}
+		}
+		if len(left) != n-old || table.Bytes() != 0 {
+			t.Fatalf("%d of %d left, %d bytes stay", len(left), n-old, table.Bytes())
+		}
+		for _, l := range left {
+			if l.Request == nil || l.Request.Completeness != sglang.CompletenessComplete {
+				t.Fatalf("%+v", l)
+			}
+		}
+	})
 }
 
 // TestManyRoots: of many roots in a trace only those are judged for which

@@ -377,6 +377,31 @@ func (t *Trace) empty(nodes []int32) {
 	t.nodes, t.free, t.index, t.touched, t.live = t.nodes[:1], nil, nil, nil, 0
 }
 
+// compact gives back the room of nodes that are gone. No index outlives it but
+// those it changes. A list that a gone node was the head of is never walked again.
+func (t *Trace) compact() {
+	at, nodes := make([]int32, len(t.nodes)), make([]node, 1, t.live+1)
+	for i := range t.all() {
+		at[i] = int32(len(nodes))
+		nodes = append(nodes, t.nodes[i])
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		n.kids, n.sibling = at[n.kids], at[n.sibling]
+		n.linkers, n.nextLinker = at[n.linkers], at[n.nextLinker]
+	}
+	for _, list := range [][]int32{t.roots, t.touched} {
+		for k, i := range list {
+			list[k] = at[i]
+		}
+	}
+	t.bytes -= nodeBytes * (len(t.nodes) - len(nodes))
+	t.nodes, t.free, t.index = nodes, nil, nil
+	if len(nodes) > maxSearch {
+		t.buildIndex()
+	}
+}
+
 // unlink takes a node out of lists of nodes that stay.
 func (t *Trace) unlink(i int32) {
 	if p := t.find(t.nodes[i].parent); p != 0 && t.nodes[p].mark != t.epoch {
