@@ -177,7 +177,7 @@ func (p *genaiProcessor) settle(b *batch, now time.Time) {
 			p.evict(t, now, b.take)
 		})
 	}
-	p.leave(b.left, now)
+	b.out = p.leave(b.left, now, b.out[:0])
 }
 
 // maxEvict bounds how many traces one batch makes leave early.
@@ -215,7 +215,7 @@ func (p *genaiProcessor) letGo(now time.Time, do func(*assembly.Table, time.Time
 		p.withTable(i, func(t *assembly.Table) {
 			do(t, now, func(l assembly.Left) { left = append(left, l) })
 		})
-		p.leave(left, now)
+		p.leave(left, now, nil)
 	}
 }
 

@@ -35,25 +35,25 @@ func benchProcessor(tb testing.TB, change func(*Config)) *genaiProcessor {
 }
 
 // foldedStory is a request of an engine with TP 8 at level 3 as rankdedup hands it
-// on, all but its root: every attribute of every span, 200 steps.
-func foldedStory() *story {
+// on, all but its root: every attribute of every span, and so many steps.
+func foldedStory(steps int) *story {
 	s := plainStory(finished(201, sglang.AttrLatencyTTFT, 0.201, sglang.AttrLatencyE2E, 1.0,
 		sglang.AttrLatencyInDecode, 0.799, sglang.AttrLatencyInPrefill, 0.198, sglang.AttrLatencyInInference, 0.997,
 		sglang.AttrMaxTokens, 512, sglang.AttrTemperature, 0.7, sglang.AttrTopP, 0.95, sglang.AttrTopK, 40,
 		sglang.AttrRequestID, "chatcmpl-48ec6ace2f0e4c5b9a7d3e1f60718293",
 		sglang.AttrResponseModel, "meta-llama/Llama-3.3-70B-Instruct"))
-	s.steps(200, 200, 3.9)
+	s.steps(steps, 200, 3.9)
 	for i, step := range s.spans.All() { // no two steps take the same time
 		step.SetEndTimestamp(step.EndTimestamp() - pcommon.Timestamp(i*7919%1_000_000))
 	}
 	for _, rs := range s.td.ResourceSpans().All() {
-		ranked(rs)
+		ranked(rs, steps)
 	}
 	return s
 }
 
 // ranked puts on a process and its threads what newer SDKs and rankdedup put there.
-func ranked(rs ptrace.ResourceSpans) {
+func ranked(rs ptrace.ResourceSpans, steps int) {
 	resource := rs.Resource().Attributes()
 	for key, text := range map[string]string{
 		"telemetry.sdk.language": "python", "telemetry.sdk.name": "opentelemetry", "telemetry.sdk.version": "1.39.1",
@@ -71,7 +71,7 @@ func ranked(rs ptrace.ResourceSpans) {
 		attrs.PutInt(sglang.AttrPID, 24445)
 		slices := int64(2)
 		if label.Str() == "Scheduler" {
-			slices = 204
+			slices = int64(4 + steps)
 			resource.PutInt(sglang.AttrResourceTPRank, 0)
 			resource.PutInt(sglang.AttrResourcePPRank, 0)
 			attrs.PutInt(sglang.AttrRanksCount, 8)
@@ -159,7 +159,7 @@ func restampSteps(td ptrace.Traces, n uint64) {
 
 // BenchmarkRequest is a whole request in one batch: 209 spans, 200 of them steps, one the root.
 func BenchmarkRequest(b *testing.B) {
-	template := foldedStory().end()
+	template := foldedStory(200).end()
 	p := benchProcessor(b, func(c *Config) { c.MaxHeldMiB = 4096; c.MaxRequests = 10_000_000 })
 	batches := make([]ptrace.Traces, 16) // few: as if just decoded
 	b.ReportAllocs()

@@ -16,16 +16,14 @@ type outgoing []*held
 
 func (o *outgoing) add(h *held) { *o = append(*o, h) }
 
-// leave completes requests that left the shards. No lock is held.
-func (p *genaiProcessor) leave(left []assembly.Left, now time.Time) {
-	if len(left) == 0 {
-		return
-	}
-	out := make(outgoing, 0, 2*len(left))
+// leave completes requests that left the shards; out is room for their spans, and
+// returned for the next time. No lock is held.
+func (p *genaiProcessor) leave(left []assembly.Left, now time.Time, out outgoing) outgoing {
 	for i := range left {
 		p.leaveOne(&left[i], now, &out)
 	}
 	p.out.put(out...)
+	return out
 }
 
 func (p *genaiProcessor) leaveOne(l *assembly.Left, now time.Time, out *outgoing) {

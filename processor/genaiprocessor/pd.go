@@ -133,7 +133,7 @@ func (p *genaiProcessor) putJoined(v *halfValue, peer *pdjoin.Half, out *outgoin
 
 // writeJoined puts what only both halves know on the decode root.
 func writeJoined(v *halfValue) {
-	w := rootWriter{attrs: v.root.span().Attributes(), root: v.root, result: &v.result}
+	w := rootWriter{attrs: v.root.span().Attributes(), root: v.root, result: v.result}
 	if !v.result.Queue.Known {
 		w.attrs.Remove(sglang.AttrLatencyInQueue)
 	}

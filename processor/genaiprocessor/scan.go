@@ -32,6 +32,8 @@ type batch struct {
 	// left is what take was called with.
 	left []assembly.Left
 	take func(assembly.Left)
+	// out is room for the spans that leave.
+	out outgoing
 }
 
 func newBatch() *batch {
@@ -43,7 +45,8 @@ func newBatch() *batch {
 func (b *batch) reset() {
 	clear(b.records)
 	clear(b.left)
-	*b = batch{records: b.records[:0], next: b.next[:0], held: b.held[:0], left: b.left[:0], take: b.take}
+	clear(b.out)
+	*b = batch{records: b.records[:0], next: b.next[:0], held: b.held[:0], left: b.left[:0], take: b.take, out: b.out[:0]}
 }
 
 // scan reads every span of the engine, and takes off what must not leave.

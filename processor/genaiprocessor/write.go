@@ -29,7 +29,7 @@ const rootAttributes = 30
 type rootWriter struct {
 	attrs  pcommon.Map
 	root   *rootSpan
-	result *latency.Result
+	result latency.Result // a pointer would put each on the heap
 	// trusted: values on the root were judged by a tier before and stay.
 	trusted bool
 }
@@ -41,7 +41,7 @@ func (p *genaiProcessor) writeRoot(root *rootSpan, q *assembly.Request, f latenc
 func (p *genaiProcessor) writeAttributes(
 	attrs pcommon.Map, root *rootSpan, q *assembly.Request, f latency.Facts, res *latency.Result, provider string,
 ) {
-	w := rootWriter{attrs: attrs, root: root, result: res, trusted: root.reported.Trusted}
+	w := rootWriter{attrs: attrs, root: root, result: *res, trusted: root.reported.Trusted}
 	if p.replace || w.anyRefused() {
 		w.attrs.RemoveIf(func(key string, _ pcommon.Value) bool {
 			return w.refused(key) || p.replace && isEngineName(key)
@@ -74,7 +74,7 @@ func orDefault(s, fallback string) string {
 
 // anyRefused says whether there is anything to look for: mostly there is not.
 func (w *rootWriter) anyRefused() bool {
-	r, reported := w.result, &w.root.reported
+	r, reported := &w.result, &w.root.reported
 	return reported.TTFT.Given && !r.TTFT.Known || reported.E2E.Given && !r.E2E.Known ||
 		reported.Queue.Given && !r.Queue.Known || reported.Prefill.Given && !r.Prefill.Known ||
 		reported.Decode.Given && !r.Decode.Known || reported.Inference.Given && !r.Inference.Known
@@ -145,7 +145,7 @@ func (w *rootWriter) str(key, s string) {
 }
 
 func (w *rootWriter) latencies() {
-	r := w.result
+	r := &w.result
 	w.seconds(sglang.AttrLatencyTTFT, r.TTFT)
 	w.seconds(sglang.AttrOutTPOT, r.TPOT)
 	w.seconds(sglang.AttrLatencyE2E, r.E2E)
@@ -159,7 +159,7 @@ func (w *rootWriter) latencies() {
 }
 
 func (w *rootWriter) details() {
-	r := w.result
+	r := &w.result
 	w.seconds(sglang.AttrPrefillCompute, r.PrefillCompute)
 	w.seconds(sglang.AttrDecodeCompute, r.DecodeCompute)
 	w.count(sglang.AttrRetractions, r.Retractions)

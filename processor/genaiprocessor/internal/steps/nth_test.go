@@ -33,6 +33,26 @@ func TestNth(t *testing.T) {
 	})
 }
 
+func TestSelectAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.SampledFrom([]uint32{0, 1000, 1 << 31}).Draw(t, "low")
+		width := rapid.SampledFrom([]uint32{0, 3, 254, 255, 256, 1000, 1<<31 - 1}).Draw(t, "width")
+		list := rapid.SliceOfN(rapid.Uint32Range(low, low+width), 1, 400).Draw(t, "list")
+		places := rapid.SliceOfN(rapid.IntRange(0, len(list)-1), 1, 4).Draw(t, "places")
+		slices.Sort(places)
+		sorted := slices.Sorted(slices.Values(list))
+		lowest := rapid.Uint32Range(low, sorted[0]).Draw(t, "lowest")
+		highest := rapid.Uint32Range(sorted[len(sorted)-1], low+width).Draw(t, "highest")
+		out := make([]uint32, len(places))
+		selectAll(list, lowest, highest, places, out)
+		for i, k := range places {
+			require.Equal(t, sorted[k], out[i])
+		}
+		slices.Sort(list)
+		require.Equal(t, sorted, list, "nothing lost")
+	})
+}
+
 func BenchmarkSummary(b *testing.B) {
 	s := Sum{Worst: 3}
 	for i := range int64(300) {

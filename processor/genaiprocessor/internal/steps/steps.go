@@ -138,13 +138,15 @@ func insert(set map[int64]struct{}, n int64) map[int64]struct{} {
 	return set
 }
 
+func floatBits(d int64) uint32 { return math.Float32bits(float32(d)) }
+
 // keepDuration: float32 holds durations to 16 ms exactly, longer ones to 1 in 10 million.
 func (s *Sum) keepDuration(d int64) {
 	if s.bins != nil {
 		s.bins[bin(float64(d))]++
 		return
 	}
-	s.durations = append(s.durations, math.Float32bits(float32(d)))
+	s.durations = append(s.durations, floatBits(d))
 	if len(s.durations) <= maxExact {
 		return
 	}
@@ -232,6 +234,7 @@ type Summary struct {
 	Worst []Step
 }
 
+// percentiles that a summary has, rising.
 var percentiles = [...]float64{0.50, 0.95, 0.99}
 
 // Summary sums up. Percentiles are of the nearest rank; exact up to 8192 steps,
@@ -241,12 +244,7 @@ func (s *Sum) Summary() Summary {
 	if s.count == 0 {
 		return out
 	}
-	var at [len(percentiles)]int64
-	if s.bins == nil {
-		s.exact(percentiles[:], at[:])
-	} else {
-		s.binned(percentiles[:], at[:])
-	}
+	at := s.percentiles()
 	out.P50, out.P95, out.P99 = at[0], at[1], at[2]
 	out.Worst = slices.Clone(s.worst)
 	slices.SortFunc(out.Worst, func(a, b Step) int { return cmp.Compare(a.Start, b.Start) })
@@ -256,20 +254,30 @@ func (s *Sum) Summary() Summary {
 // rank is the nearest rank of a quantile, from 0.
 func (s *Sum) rank(q float64) int { return max(1, int(math.Ceil(q*float64(s.count)))) - 1 }
 
-// exact finds quantiles, in rising order, among single durations. To sort all
-// would cost more than all else that is done for a request.
-func (s *Sum) exact(quantiles []float64, out []int64) {
-	from := 0
-	for i, q := range quantiles {
-		at := s.rank(q)
-		d := nth(s.durations[from:], at-from)
-		out[i], from = s.clamp(int64(math.Float32frombits(d))), at
+func (s *Sum) percentiles() [len(percentiles)]int64 {
+	if s.bins != nil {
+		return s.binned()
 	}
+	return s.exact()
 }
 
-func (s *Sum) binned(quantiles []float64, out []int64) {
+// exact finds the percentiles among single durations.
+func (s *Sum) exact() (out [len(percentiles)]int64) {
+	var places [len(percentiles)]int
+	for i, q := range percentiles {
+		places[i] = s.rank(q)
+	}
+	var found [len(percentiles)]uint32
+	selectAll(s.durations, floatBits(s.min), floatBits(s.max), places[:], found[:])
+	for i, d := range found {
+		out[i] = s.clamp(int64(math.Float32frombits(d)))
+	}
+	return out
+}
+
+func (s *Sum) binned() (out [len(percentiles)]int64) {
 	keys := slices.Sorted(maps.Keys(s.bins))
-	for i, q := range quantiles {
+	for i, q := range percentiles {
 		out[i] = s.max
 		left := s.rank(q)
 		for _, k := range keys {
@@ -279,6 +287,7 @@ func (s *Sum) binned(quantiles []float64, out []int64) {
 			}
 		}
 	}
+	return out
 }
 
 func (s *Sum) clamp(d int64) int64 { return min(max(d, s.min), s.max) }
