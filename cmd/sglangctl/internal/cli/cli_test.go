@@ -5,6 +5,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -58,6 +59,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"rate of no replay", []string{"up", "--rate=5"}, `rate goes with --captures (got "5")`},
 		{"two feeders", []string{"up", "--pd", "--engine=http://localhost:30000"}, "none of the others can be"},
 		{"flags of two engines", []string{"up", "--pd", "--", "--tp-size=2"}, `flags of sglang-sim go with one simulated engine alone (got "--tp-size=2")`},
+		{"which request", []string{"trace"}, "name one request: its ID, last or slowest (got 0)"},
+		{"unknown flag", []string{"trace", "last", "--fil=x"}, "unknown flag: --fil; see sglangctl trace --help"},
+		{"summary's address", []string{"summary", "--url=localhost:8888"}, "url must be a URL such as http://localhost:8888/metrics"},
+		{"nobody takes it", []string{"replay", captures, "--captures=traces-embeddings-tp1", "--metrics=", "--protocol=http", "--endpoint=localhost:1", "--speed=1000"}, "does localhost:1 take OTLP over http? (--endpoint, --protocol)"},
 		{"no sink", []string{"trace", "last", "--file=nowhere.jsonl"}, "nowhere.jsonl"},
 		{"number", []string{"traces", "-n=0"}, "n must be at least 1 (got 0)"},
 		{"doctor's engine", []string{"doctor", "--engine=host:30000"}, `engine must be a URL such as http://host:30000 (got "host:30000")`},
@@ -113,6 +118,34 @@ func TestExplain(t *testing.T) {
 
 	_, _, err = execute(t, "explain", "48ec", "no_such_thing", "--file", kept)
 	require.ErrorContains(t, err, `"no_such_thing"`)
+}
+
+// TestInterrupted: Ctrl-C ends what reads a file, and is no verdict of the doctor's.
+func TestInterrupted(t *testing.T) {
+	file := filepath.Join(testCaptures, "traces", "traces-retraction-tp2.jsonl")
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for _, args := range [][]string{
+		{"trace", "last", "--file", file}, {"traces", "--file", file}, {"explain", "last", "--file", file},
+		{"doctor", "--engine=http://localhost:1", "--collector=http://localhost:1", "--grpc=localhost:1", "--http=localhost:1"},
+	} {
+		cmd := New()
+		var out bytes.Buffer
+		cmd.SetArgs(args)
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		require.ErrorIs(t, cmd.ExecuteContext(ctx), context.Canceled, args[0])
+		assert.Regexp(t, `^Error: .*\n$`, out.String(), args[0])
+	}
+}
+
+// TestEmpty: a file without requests is said to be one.
+func TestEmpty(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "traces.jsonl")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, errOut, err := execute(t, "traces", "--file", file)
+	require.NoError(t, err)
+	assert.Contains(t, errOut, "no request has ended yet")
 }
 
 // TestExplainSeries: the page and the collector are read; what moves is looked at again.

@@ -32,7 +32,11 @@ docs/troubleshooting.md explains each check.`,
 			if err := checkDoctor(&o); err != nil {
 				return err
 			}
-			report := doctor.Examine(doctor.Look(cmd.Context(), o))
+			facts := doctor.Look(cmd.Context(), o)
+			if err := cmd.Context().Err(); err != nil {
+				return err // what was not asked any more has not failed
+			}
+			report := doctor.Examine(facts)
 			if asJSON {
 				if err := report.JSON(cmd.OutOrStdout()); err != nil {
 					return err

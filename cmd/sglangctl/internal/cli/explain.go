@@ -62,7 +62,7 @@ what the engine reported too. A second traces pipeline writes one:
 			case x.series != "" && len(args) == 0:
 				return x.explainSeries(cmd.Context())
 			case x.series == "" && len(args) > 0:
-				return x.explainRequest(args[0], strings.Join(args[1:], ""))
+				return x.explainRequest(cmd.Context(), args[0], strings.Join(args[1:], ""))
 			}
 			return errors.New("name a request, or a series with --series")
 		},
@@ -79,10 +79,10 @@ what the engine reported too. A second traces pipeline writes one:
 	return cmd
 }
 
-func (x *explainer) explainRequest(name, attribute string) error {
+func (x *explainer) explainRequest(ctx context.Context, name, attribute string) error {
 	var index request.Index
 	from := sink.Sink{Path: x.file}
-	skipped, err := from.Each(index.Add)
+	skipped, err := from.Each(ctx, index.Add)
 	if err != nil {
 		return advise(err)
 	}
@@ -92,13 +92,13 @@ func (x *explainer) explainRequest(name, attribute string) error {
 		return err
 	}
 	traces := tracesOf(found)
-	kept, err := load(from, traces)
+	kept, err := load(ctx, from, traces)
 	if err != nil {
 		return err
 	}
 	var raw *explain.Spans
 	if x.raw != "" {
-		if raw, err = load(sink.Sink{Path: x.raw}, traces); err != nil {
+		if raw, err = load(ctx, sink.Sink{Path: x.raw}, traces); err != nil {
 			return err
 		}
 	}
@@ -128,9 +128,9 @@ func traceID(hexDigits string) (pcommon.TraceID, error) {
 	return id, err
 }
 
-func load(from sink.Sink, traces []pcommon.TraceID) (*explain.Spans, error) {
+func load(ctx context.Context, from sink.Sink, traces []pcommon.TraceID) (*explain.Spans, error) {
 	spans := explain.NewSpans()
-	_, err := from.Each(func(td ptrace.Traces) { spans.Add(td, traces...) })
+	_, err := from.Each(ctx, func(td ptrace.Traces) { spans.Add(td, traces...) })
 	return spans, err
 }
 

@@ -163,6 +163,9 @@ func runReplay(ctx context.Context, out io.Writer, s *source) error {
 		return err
 	}
 	err = player.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("does %s take OTLP over %s? (--endpoint, --protocol) %w", s.Endpoint, s.Protocol, err)
+	}
 	fmt.Fprintln(out, sent(player.Stats()))
 	return errors.Join(err, player.Close())
 }

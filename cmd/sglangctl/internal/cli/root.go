@@ -6,7 +6,11 @@
 // no module that is not here already.
 package cli // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/cli"
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 // Addresses of config/quickstart.yaml.
 const (
@@ -30,6 +34,9 @@ func New() *cobra.Command {
 		Short:        "The tool beside the SGLang distribution of the OpenTelemetry Collector",
 		SilenceUsage: true,
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	})
 	root.AddCommand(newUp(), newReplay(), newTrace(), newTraces(), newSummary(), newDoctor(), newExplain())
 	return root
 }

@@ -20,6 +20,9 @@ func newSummary() *cobra.Command {
 		Short: "Say what a running collector took in, kept and refused",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !isURL(url) {
+				return fmt.Errorf("url must be a URL such as %s (got %q)", ownMetricURL, url)
+			}
 			const limit = 10 * time.Second
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()

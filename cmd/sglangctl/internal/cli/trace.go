@@ -4,6 +4,7 @@
 package cli // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/cli"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +27,10 @@ func newTrace() *cobra.Command {
 
 ID is a trace id (with or without its leading zeros), a request id, or the
 beginning of one. A trace of several requests is printed request by request.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneRequest,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.W = cmd.OutOrStdout()
-			return printTrace(p, sink.Sink{Path: file}, args[0], cmd.ErrOrStderr())
+			return printTrace(cmd.Context(), p, sink.Sink{Path: file}, args[0], cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", defaultSink, "file that the collector's file exporter writes")
@@ -38,9 +39,17 @@ beginning of one. A trace of several requests is printed request by request.`,
 	return cmd
 }
 
-func printTrace(p request.Printer, s sink.Sink, id string, warn io.Writer) error {
+// oneRequest is what the command needs.
+func oneRequest(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one request: its ID, last or slowest (got %d)", len(args))
+	}
+	return nil
+}
+
+func printTrace(ctx context.Context, p request.Printer, s sink.Sink, id string, warn io.Writer) error {
 	var index request.Index
-	skipped, err := s.Each(index.Add)
+	skipped, err := s.Each(ctx, index.Add)
 	if err != nil {
 		return advise(err)
 	}
@@ -50,7 +59,7 @@ func printTrace(p request.Printer, s sink.Sink, id string, warn io.Writer) error
 		return err
 	}
 	tree := request.NewTree(found[0].TraceID)
-	if _, err := s.Each(tree.Add); err != nil {
+	if _, err := s.Each(ctx, tree.Add); err != nil {
 		return err
 	}
 	p.Print(tree, found)
@@ -72,12 +81,15 @@ func newTraces() *cobra.Command {
 				return fmt.Errorf("n must be at least 1 (got %d)", n)
 			}
 			var index request.Index
-			skipped, err := sink.Sink{Path: file}.Each(index.Add)
+			skipped, err := sink.Sink{Path: file}.Each(cmd.Context(), index.Add)
 			if err != nil {
 				return advise(err)
 			}
 			report(cmd.ErrOrStderr(), skipped)
 			list := index.Recent(n)
+			if len(list) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), request.ErrNone)
+			}
 			if slowest {
 				list = index.Slowest(n)
 			}

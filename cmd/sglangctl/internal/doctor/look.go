@@ -59,7 +59,7 @@ func Look(ctx context.Context, o Options) Facts {
 	asking.Go(func() { f.HTTP = lookHTTP(ctx, client, o.HTTP) })
 	asking.Wait()
 	// Last, so that what came meanwhile is in the file.
-	f.Traces = readTraces(sink.Sink{Path: o.Traces})
+	f.Traces = readTraces(ctx, sink.Sink{Path: o.Traces})
 	return f
 }
 

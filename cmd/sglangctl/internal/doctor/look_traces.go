@@ -4,6 +4,7 @@
 package doctor // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/internal/doctor"
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ type seenRoot struct {
 }
 
 // readTraces returns nil where no file was named or none is there.
-func readTraces(s sink.Sink) *Traces {
+func readTraces(ctx context.Context, s sink.Sink) *Traces {
 	if s.Path == "" {
 		return nil
 	}
@@ -73,7 +74,7 @@ func readTraces(s sink.Sink) *Traces {
 		return nil
 	}
 	r := traceReader{roots: map[pcommon.SpanID]seenRoot{}}
-	_, err := s.Each(r.add)
+	_, err := s.Each(ctx, r.add)
 	t := r.sum()
 	t.Path, t.Err = s.Path, err
 	return t

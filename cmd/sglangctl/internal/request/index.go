@@ -94,12 +94,15 @@ const (
 // minPrefix keeps a typing mistake from matching everything.
 const minPrefix = 4
 
+// ErrNone says that a file has no request.
+var ErrNone = errors.New("no request has ended yet: a request's root is the last of its spans")
+
 // Find returns the requests that an id means: a trace id (all its requests), a
 // request id, or the beginning of one, with or without the leading zeros of the
 // engine's trace ids; or Last, or Slowest.
 func (x *Index) Find(id string) ([]Request, error) {
 	if len(x.Requests) == 0 {
-		return nil, errors.New("no request has ended yet: a request's root is the last of its spans")
+		return nil, ErrNone
 	}
 	switch id {
 	case Last:

@@ -7,6 +7,7 @@ package sink // import "github.com/otelcol-sglang/otelcol-sglang/cmd/sglangctl/i
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,34 +49,37 @@ func (s Sink) Files() ([]string, error) {
 
 // Each calls take for every batch of spans, the oldest first. A last line that
 // the exporter has not finished is left out silently, other broken lines are
-// counted.
-func (s Sink) Each(take func(ptrace.Traces)) (Skipped, error) {
+// counted. It ends when ctx does: files may be large.
+func (s Sink) Each(ctx context.Context, take func(ptrace.Traces)) (Skipped, error) {
 	var skipped Skipped
 	files, err := s.Files()
 	if err != nil {
 		return skipped, err
 	}
 	for _, path := range files {
-		if err := eachOf(path, take, &skipped); err != nil {
+		if err := eachOf(ctx, path, take, &skipped); err != nil {
 			return skipped, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return skipped, nil
 }
 
-func eachOf(path string, take func(ptrace.Traces), skipped *Skipped) error {
+func eachOf(ctx context.Context, path string, take func(ptrace.Traces), skipped *Skipped) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return read(f, maxLine, take, skipped)
+	return read(ctx, f, maxLine, take, skipped)
 }
 
-func read(r io.Reader, limit int, take func(ptrace.Traces), skipped *Skipped) error {
+func read(ctx context.Context, r io.Reader, limit int, take func(ptrace.Traces), skipped *Skipped) error {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	unmarshaler := &ptrace.JSONUnmarshaler{}
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		line, long, err := readLine(lines, limit)
 		if err != nil {
 			if errors.Is(err, io.EOF) {

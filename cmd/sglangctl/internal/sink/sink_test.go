@@ -49,7 +49,7 @@ func TestEach(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			var got []string
-			skipped, err := Sink{Path: filepath.Join(dir, "traces.jsonl")}.Each(func(traces ptrace.Traces) {
+			skipped, err := Sink{Path: filepath.Join(dir, "traces.jsonl")}.Each(t.Context(), func(traces ptrace.Traces) {
 				got = append(got, traces.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Name())
 			})
 			require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestEach(t *testing.T) {
 }
 
 func TestEachWithoutFile(t *testing.T) {
-	_, err := Sink{Path: filepath.Join(t.TempDir(), "traces.jsonl")}.Each(nil)
+	_, err := Sink{Path: filepath.Join(t.TempDir(), "traces.jsonl")}.Each(t.Context(), nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -68,7 +68,7 @@ func TestTooLongLineIsLeftOut(t *testing.T) {
 	var skipped Skipped
 	n := 0
 	text := strings.NewReader(line("a") + "\n" + strings.Repeat("x", 101) + "\n" + line("b") + "\n")
-	require.NoError(t, read(text, 100, func(ptrace.Traces) { n++ }, &skipped))
+	require.NoError(t, read(t.Context(), text, 100, func(ptrace.Traces) { n++ }, &skipped))
 	assert.Equal(t, 2, n)
 	assert.Equal(t, Skipped{Long: 1}, skipped)
 }
@@ -78,6 +78,6 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("{}\n[]\nnull\n\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var skipped Skipped
-		require.NoError(t, read(strings.NewReader(string(raw)), maxLine, func(traces ptrace.Traces) { traces.SpanCount() }, &skipped))
+		require.NoError(t, read(t.Context(), strings.NewReader(string(raw)), maxLine, func(traces ptrace.Traces) { traces.SpanCount() }, &skipped))
 	})
 }
