@@ -417,6 +417,67 @@ func TestJoinSequential(t *testing.T) {
 	assertSeconds(t, 0.01, d.TTFT)
 }
 
+// TestJoinShort: a prefill half that was over before the decode half began came
+// first, however short it was.
+func TestJoinShort(t *testing.T) {
+	prefill := timeline(top(sglang.StagePrefillWaiting, 4, 5), top(sglang.StagePrefillForward, 5, 14))
+	prefill.Role, prefill.End = sglang.RolePrefill, epoch+15*ms
+	decode := timeline(top(sglang.StageDecodeForward, 18, 999))
+	decode.Front, decode.Role, decode.Start = nil, sglang.RoleDecode, epoch+16*ms
+	p, d := Derive(prefill, Reported{}), Derive(decode, Reported{})
+	Join(&d, &p)
+	assertSeconds(t, 1, d.E2E)
+	assertSeconds(t, 0.018, d.TTFT)
+	assert.Equal(t, ms, d.Budget[budget.Bootstrap], "between the two")
+}
+
+// TestJoinedQueue: what one half does not know of its queue the pair does not know.
+func TestJoinedQueue(t *testing.T) {
+	halves := func() (d, p Result) {
+		prefill := timeline(top(sglang.StagePrefillWaiting, 4, 10), top(sglang.StagePrefillForward, 10, 90))
+		prefill.Role = sglang.RolePrefill
+		decode := timeline(top(sglang.StageDecodeWaiting, 100, 120), top(sglang.StageDecodeForward, 120, 999))
+		decode.Role = sglang.RoleDecode
+		return Derive(decode, Reported{}), Derive(prefill, Reported{})
+	}
+	d, p := halves()
+	Join(&d, &p)
+	assertSeconds(t, 0.026, d.Queue)
+	d, p = halves()
+	p.Queue = Value{}
+	Join(&d, &p)
+	assert.False(t, d.Queue.Known)
+	d, p = halves()
+	d.Queue = Value{}
+	Join(&d, &p)
+	assert.False(t, d.Queue.Known)
+}
+
+// TestJoinedWaits: only the prefill half's queue, prefill and transfer stand before
+// the decode half's waits: not its way to the scheduler, nor its end.
+func TestJoinedWaits(t *testing.T) {
+	prefill := timeline(top(sglang.StagePrefillBootstrap, 5, 40), top(sglang.StagePrefillWaiting, 40, 50),
+		top(sglang.StagePrefillForward, 50, 100), top(sglang.StagePrefillTransferKVCache, 100, 200))
+	prefill.Front = []Slice{top(sglang.StageTokenize, 0, 20), top(sglang.StageAPIServerDispatch, 20, 30)}
+	prefill.Role, prefill.End = sglang.RolePrefill, epoch+290*ms
+	decode := timeline(top(sglang.StageDecodeBootstrap, 5, 45), top(sglang.StageDecodeTransferred, 45, 300),
+		top(sglang.StageDecodeForward, 300, 1000))
+	decode.Front, decode.Role = []Slice{top(sglang.StageTokenize, 0, 5)}, sglang.RoleDecode
+	p, d := Derive(prefill, Reported{}), Derive(decode, Reported{})
+	Join(&d, &p)
+	assert.Equal(t, budget.Budget{
+		budget.Tokenize: 5 * ms, budget.Bootstrap: 35 * ms, budget.Queue: 10 * ms, budget.Prefill: 50 * ms,
+		budget.KVTransfer: 200 * ms, budget.Decode: 700 * ms,
+	}, d.Budget)
+}
+
+// TestOverlappingStays: two slices of one wait are one wait.
+func TestOverlappingStays(t *testing.T) {
+	r := Derive(timeline(top(sglang.StagePrefillWaiting, 5, 105), top(sglang.StagePrefillWaiting, 55, 110),
+		top(sglang.StagePrefillForward, 110, 200), top(sglang.StageDecodeForward, 200, 999)), Reported{})
+	assertSeconds(t, 0.105, r.Queue)
+}
+
 // TestZeroTTFT: a first token before any time has passed is refused.
 func TestZeroTTFT(t *testing.T) {
 	r := Derive(ordinary(), Reported{TTFT: given(0)})

@@ -107,6 +107,20 @@ func TestBounded(t *testing.T) {
 	assert.Empty(t, table.used)
 }
 
+// TestLateJoinsGiveRoomBack: numbers that met their other half count no longer.
+func TestLateJoinsGiveRoomBack(t *testing.T) {
+	const size = 1 << 10
+	table := New(Limits{Wait: time.Second, Keep: time.Hour, Halves: 1000, Bytes: 4 * size})
+	for room := uint64(1); room <= 100; room++ {
+		prefill, decode := half(false, 1, room, false), half(true, 2, room, false)
+		prefill.Bytes, decode.Bytes = size, size
+		offer(t, table, prefill, nil)
+		table.Expire(t0.Add(time.Second), false, func(*Half) {})
+		offer(t, table, decode, prefill)
+	}
+	assert.Zero(t, table.keptBytes)
+}
+
 func TestEvict(t *testing.T) {
 	table := New(limits)
 	h := half(false, 1, 7, false)
