@@ -122,6 +122,8 @@ func TestCase3And19And36JoinedHalves(t *testing.T) {
 			assert.InDelta(t, 0.15, seconds(d, sglang.AttrBudgetPrefix+"kv_transfer"), 1e-9)
 			assert.InDelta(t, 0.015, seconds(d, sglang.AttrBudgetPrefix+"bootstrap"), 1e-9+0.001)
 			assert.InDelta(t, 0.01, seconds(d, sglang.AttrBudgetPrefix+"decode_wait"), 1e-9)
+			assert.InDelta(t, 0.15, seconds(d, sglang.AttrKVTransfer), 1e-9, "not the decode half's wait for it")
+			assert.InDelta(t, seconds(d, sglang.AttrBudgetPrefix+"bootstrap"), seconds(d, sglang.AttrBootstrap), 1e-9)
 			checkBudget(t, d)
 			checkBudget(t, p)
 			assert.Equal(t, "true", text(d, sglang.AttrPDJoined))
@@ -135,6 +137,27 @@ func TestCase3And19And36JoinedHalves(t *testing.T) {
 			r.close()
 		})
 	}
+}
+
+// TestJoinedWithoutScheduler: where the prefill half's scheduler was not heard of, the
+// pair's time in queues is unknown, not the decode half's alone.
+func TestJoinedWithoutScheduler(t *testing.T) {
+	run(t, "prefill half", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		prefill := newStory(300, finished(1, sglang.AttrBootstrapRoom, "0x9"))
+		prefill.name = "prefill Req 01"
+		decode := half(true, "0x9", finished(11, sglang.AttrLatencyTTFT, 0.311))
+		r.send(prefill.frontEnd().end(), decode.end())
+		time.Sleep(7 * time.Second) // longer than wait, less than pd_wait
+		roots := byID(r.roots())
+		require.Len(t, roots, 2)
+		d := roots[decode.root]
+		assert.Equal(t, "true", text(d, sglang.AttrPDJoined))
+		assert.NotContains(t, d.Attributes().AsRaw(), sglang.AttrLatencyInQueue)
+		assert.InDelta(t, 0.311, seconds(d, sglang.AttrLatencyTTFT), 1e-9)
+		checkBudget(t, d)
+		r.close()
+	})
 }
 
 func TestCase3Retry(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
@@ -61,6 +62,33 @@ func TestUnknownHasAReason(t *testing.T) {
 			assert.Zero(t, r.total("invalid_values", ""), name)
 			r.close()
 		}
+	})
+	aborted := func() map[string]any {
+		attrs := finished(0, sglang.AttrFinishReasons, `["abort"]`)
+		delete(attrs, sglang.AttrCompletionTokens)
+		return attrs
+	}
+	run(t, "aborted in the queue", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := newStory(1000, aborted()).frontEnd()
+		s.scheduler(stage{"request_process", 4, 5})
+		r.send(s.end())
+		require.Len(t, r.roots(), 1)
+		assert.InDelta(t, 0.995, seconds(r.roots()[0], sglang.AttrLatencyInQueue), 1e-9)
+		assert.Zero(t, r.total("unknown_values", ""), "there was no token and no step")
+		r.close()
+	})
+	run(t, "aborted in the queue, level 1", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := newStory(1000, aborted())
+		s.process()
+		s.thread("Tokenizer", -1, "", stage{"tokenize", 0, 2})
+		s.scheduler()
+		r.send(s.end())
+		require.Len(t, r.roots(), 1)
+		assert.EqualValues(t, 1, r.total("unknown_values", "time_in_queue"))
+		assert.EqualValues(t, r.total("unknown_values", ""), r.total("unknown_values", "trace_level"))
+		r.close()
 	})
 	run(t, "refused", func(t *testing.T) {
 		r := newRig(t, nil, nil)

@@ -371,6 +371,29 @@ func TestLostDecodeForward(t *testing.T) {
 		assert.Equal(t, sglang.CompletenessMissingSpans, text(root, sglang.AttrCompleteness))
 		r.close()
 	})
+	run(t, "another rank's", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		ofRank := func(s *story, tp int64) {
+			rs := s.td.ResourceSpans()
+			attrs := rs.At(rs.Len() - 1).Resource().Attributes()
+			attrs.PutInt(sglang.AttrResourceTPRank, tp)
+			attrs.PutInt(sglang.AttrResourcePPRank, 0)
+		}
+		s := plainStory(finished(10))
+		ofRank(s, 0)
+		s.steps(9, 200, 50)
+		s.process()
+		ofRank(s, 1)
+		s.links["decode_forward"] = newID() // that never comes
+		s.steps(5, 200, 50)
+		r.send(s.end())
+		time.Sleep(7 * time.Second)
+		require.Len(t, r.roots(), 1)
+		assert.NotContains(t, r.roots()[0].Attributes().AsRaw(), sglang.AttrStepsCount)
+		assert.Equal(t, "9", text(r.named("decode_forward")[0], sglang.AttrStepsCount))
+		assert.EqualValues(t, 5, r.total("lost_steps", "no_decode_forward"))
+		r.close()
+	})
 	run(t, "no root either", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		s := plainStory(finished(10))
