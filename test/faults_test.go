@@ -487,3 +487,76 @@ func TestOutOfOrder(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, string(out), "must differ from that of engines[0]")
 }
+
+// TestCorruptQueue is case 68: the file of the queue is damaged while the collector is
+// down. It ends at once and says why, or works as ever; with the file put aside it works,
+// and only what was in that file is lost.
+func TestCorruptQueue(t *testing.T) {
+	const page = 4 << 10
+	for name, damage := range map[string]func(t *testing.T, file string){
+		"cut in the middle": func(t *testing.T, file string) {
+			require.NoError(t, os.Truncate(file, size(t, file)/2/page*page))
+		},
+		"empty": func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 0)) },
+		"no head": func(t *testing.T, file string) {
+			overwrite(t, file, 0, 2*page)
+		},
+		"noise in the middle": func(t *testing.T, file string) {
+			overwrite(t, file, size(t, file)/2, size(t, file)/4)
+		},
+		"noise but for the head": func(t *testing.T, file string) {
+			overwrite(t, file, 2*page, size(t, file)-2*page)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend := sink.New(t)
+			c := agent(t, backend, keepSteps)
+			before := &stubborn{t: t, endpoint: c.GRPC}
+			before.run("traces-unified-tp4-level3", 3, onTime)
+			before.done.Wait()
+			c.Drain(outLimit)
+			c.Stop()
+			queues, err := filepath.Glob(filepath.Join(c.Dir, "exporter_otlp_grpc*"))
+			require.NoError(t, err)
+			require.Len(t, queues, 1)
+			damage(t, queues[0])
+			if !c.Starts() {
+				require.True(t, c.Exited(), "it hangs")
+				assert.Regexp(t, `invalid database|panic: assertion failed: Page expected`, c.Log())
+				require.NoError(t, os.Rename(queues[0], queues[0]+".damaged"))
+				c.Run()
+			}
+			backend.Start()
+			after := &stubborn{t: t, endpoint: c.GRPC}
+			after.run("traces-unified-tp4-level3", 2, onTime)
+			after.done.Wait()
+			c.Settle(outLimit)
+			out := spans.TreeOf(backend.Traces()...)
+			assert.Empty(t, spans.Lost(after.tree(), after.tree(), out), "it works as ever")
+			lost := spans.Lost(before.tree(), before.tree(), out)
+			t.Logf("%d of %d spans lost that were in the queue", len(lost), len(before.tree().Spans))
+		})
+	}
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// overwrite puts noise in a part of a file.
+func overwrite(t *testing.T, file string, from, length int64) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	noise := make([]byte, length)
+	for i := range noise {
+		noise[i] = byte(rand.Uint64())
+	}
+	_, err = f.WriteAt(noise, from)
+	require.NoError(t, err)
+}

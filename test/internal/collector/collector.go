@@ -109,6 +109,12 @@ func (c *Collector) write(name, text string) {
 // Run starts the process, again after it was stopped.
 func (c *Collector) Run() {
 	c.t.Helper()
+	require.True(c.t, c.Starts(), "the collector did not start:\n%s", c.Log())
+}
+
+// Starts starts the process and tells whether it works.
+func (c *Collector) Starts() bool {
+	c.t.Helper()
 	args := []string{"--config", filepath.Join(c.dir, "config.yaml")}
 	if c.options.Overlay != "" {
 		args = append(args, "--config", filepath.Join(c.dir, "overlay.yaml"))
@@ -128,7 +134,7 @@ func (c *Collector) Run() {
 		close(exited)
 	}()
 	healthy := tool.Until(startLimit, func() bool { return c.Exited() || c.Healthy() })
-	require.True(c.t, healthy && !c.Exited(), "the collector did not start:\n%s", c.Log())
+	return healthy && !c.Exited()
 }
 
 // HealthURL is where the health extension answers.
