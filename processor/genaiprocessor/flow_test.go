@@ -140,6 +140,48 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+// TestTwiceIncomplete: what a tier before refused or could not know is looked for
+// again, but its values are not judged a second time.
+func TestTwiceIncomplete(t *testing.T) {
+	for name, s := range map[string]*story{
+		"refused":     newStory(1000, finished(10, sglang.AttrLatencyTTFT, -1.0, sglang.AttrLatencyInDecode, 0.5)).frontEnd(),
+		"suspect":     plainStory(finished(10, sglang.AttrLatencyTTFT, 0.9)),
+		"prefill":     half(false, "0x9", finished(1)),
+		"decode":      half(true, "0x9", finished(11, sglang.AttrLatencyTTFT, 1.2)),
+		"not to join": half(true, "0x0", finished(11, sglang.AttrLatencyTTFT, 0.311)),
+	} {
+		run(t, name, func(t *testing.T) {
+			td := s.end()
+			if name == "suspect" { // its thread is lost
+				removeSpans(td, func(span ptrace.Span) bool { return sglang.KindOf(span) == sglang.KindThread && span.Name()[0] == 'S' })
+			}
+			batches, attrs := []ptrace.Traces{td}, []map[string]any(nil)
+			for range 2 {
+				r := newRig(t, nil, nil)
+				r.send(batches...)
+				time.Sleep(20 * time.Second)
+				require.Len(t, r.roots(), 1)
+				attrs = append(attrs, r.roots()[0].Attributes().AsRaw())
+				batches = clone(r.sink.AllTraces())
+				if len(attrs) > 1 {
+					assert.Zero(t, r.total("invalid_values", ""))
+					assert.Zero(t, r.total("suspect_ttft", ""))
+				}
+				r.close()
+			}
+			assert.Equal(t, attrs[0], attrs[1])
+		})
+	}
+}
+
+func removeSpans(td ptrace.Traces, which func(ptrace.Span) bool) {
+	for _, rs := range td.ResourceSpans().All() {
+		for _, ss := range rs.ScopeSpans().All() {
+			ss.Spans().RemoveIf(which)
+		}
+	}
+}
+
 func marshal(t *testing.T, td ptrace.Traces) string {
 	t.Helper()
 	out, err := new(ptrace.JSONMarshaler).MarshalTraces(td)
