@@ -105,6 +105,10 @@ func (t *telemetry) observe(p *tracesProcessor) error {
 			o.Observe(c.Senders-c.Known-c.Ambiguous, unknown)
 			return nil
 		}),
+		t.builder.RegisterProcessorRankdedupSilentRanksCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(p.registry.Count().Silent)
+			return nil
+		}),
 		t.builder.RegisterProcessorRankdedupEnginesCallback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(p.registry.Count().Engines)
 			return nil

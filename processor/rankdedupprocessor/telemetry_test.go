@@ -193,3 +193,27 @@ func TestOwnTelemetryByRule(t *testing.T) {
 	metadatatest.AssertEqualProcessorRankdedupPointsIn(t, tel, byRule(map[string]int{"first": 4, "max": 2, "sum": 2, "keep": 2, "pass": 2}), anyTime)
 	metadatatest.AssertEqualProcessorRankdedupPointsOut(t, tel, byRule(map[string]int{"first": 2, "max": 1, "sum": 1, "keep": 2, "pass": 2}), anyTime)
 }
+
+// TestSilentRank: one of three ranks sends nothing any more. Each request says so, and
+// so does the collector, until it is back.
+func TestSilentRank(t *testing.T) {
+	tell(t, "a rank that is not the kept one", func(s *story) {
+		m := s.known(3)
+		serve := func(without int) {
+			s.sink.reset()
+			for range 3 {
+				s.send(drop(m.serve(0), func(p parcel) bool { return p.from == m.fromRank(without) })...)
+				s.rest()
+			}
+		}
+		serve(2)
+		metadatatest.AssertEqualProcessorRankdedupSilentRanks(s.T, s.tel, points(1), anyTime)
+		s.sink.reset()
+		serve(2)
+		assert.EqualValues(s, 2, s.digest()[sglang.AttrRanksCount])
+		assert.EqualValues(s, 3, s.digest()[sglang.AttrRanksExpected])
+		serve(99)
+		assert.EqualValues(s, 3, s.digest()[sglang.AttrRanksCount])
+		metadatatest.AssertEqualProcessorRankdedupSilentRanks(s.T, s.tel, points(0), anyTime)
+	})
+}

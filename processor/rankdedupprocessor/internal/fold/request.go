@@ -375,7 +375,7 @@ func (t *trace) flushThread(l *thread, why Reason) {
 
 // digest sums up what the copies of the thread knew.
 func (l *thread) digest() *Digest {
-	d := &Digest{Slowest: sglang.NoRank, Expected: len(l.group.Expected())}
+	d := &Digest{Slowest: sglang.NoRank, Expected: l.group.Known()}
 	if l.own {
 		d.Expected = 1
 	}

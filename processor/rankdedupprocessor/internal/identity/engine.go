@@ -46,6 +46,8 @@ type Group struct {
 	primary atomic.Int32
 	// expected are the ranks that are alive, sorted; replaced, never changed.
 	expected atomic.Pointer[[]int32]
+	// known is the number of ranks of [Group.Known].
+	known atomic.Int32
 	// levelTwo: the group's latest request was traced at level 2 or more.
 	levelTwo atomic.Bool
 	// stages are the groups of all pipeline stages of the same replica; replaced,
@@ -68,6 +70,8 @@ type member struct {
 	lastSeen atomic.Int64 // unix ns of arrival
 	owes     atomic.Int32 // copies that others had to fill in since the last arrival
 	dead     atomic.Bool
+	// stamped: an earlier tier told its rank, and folds copies of its own.
+	stamped bool
 }
 
 func (m *member) find() *member {
@@ -96,6 +100,11 @@ func (g *Group) Expected() []int32 {
 	}
 	return nil
 }
+
+// Known returns how many ranks are remembered, also those that are taken for dead. A
+// dead one of an earlier tier does not count: that tier goes on with its next rank
+// and says how many it knows.
+func (g *Group) Known() int { return int(g.Find().known.Load()) }
 
 // Stages returns the groups of all pipeline stages of the group's replica,
 // itself among them. The caller must not change it.
@@ -128,20 +137,41 @@ func (g *Group) SawLevelTwo(two bool) {
 // 2 under DP attention, and 0 in every replica of plain data parallelism.
 // Registry.mu is held.
 func (g *Group) refresh() {
-	alive := make([]int32, 0, len(g.members))
+	alive, known := make([]int32, 0, len(g.members)), int32(0)
 	for rank, m := range g.members {
-		if !m.dead.Load() {
+		dead := m.dead.Load()
+		if !dead {
 			alive = append(alive, rank)
+		}
+		if !dead || !m.stamped {
+			known++
 		}
 	}
 	slices.Sort(alive)
 	g.expected.Store(&alive)
+	g.known.Store(known)
 	primary := int32(sglang.NoRank)
 	if len(alive) > 0 && (g.settled || alive[0] == 0) {
 		primary = alive[0]
 		g.settled = true
 	}
 	g.primary.Store(primary)
+}
+
+// silent is how many ranks are taken for dead of which nothing came for so long
+// before the latest of another one: an engine that ends as a whole has none.
+// Registry.mu is held.
+func (g *Group) silent(long time.Duration) (count int64) {
+	latest := int64(0)
+	for _, m := range g.members {
+		latest = max(latest, m.lastSeen.Load())
+	}
+	for _, m := range g.members {
+		if m.dead.Load() && latest-m.lastSeen.Load() > long.Nanoseconds() {
+			count++
+		}
+	}
+	return count
 }
 
 // absorb takes the members of other. Registry.mu is held.

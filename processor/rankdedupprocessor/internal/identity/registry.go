@@ -312,7 +312,7 @@ func (r *Registry) Learn(s *Sender, t sglang.Thread, root Root, now time.Time) (
 		changed = !s.ambiguous.Swap(true) || changed
 	}
 	if s.ambiguous.Load() {
-		return r.procOf(s.engine.Load().find(), t, now), true
+		return r.procOf(s, s.engine.Load().find(), t, now), true
 	}
 	p := s.proc.Load()
 	if p != nil {
@@ -440,13 +440,13 @@ func (r *Registry) setProc(s *Sender, t sglang.Thread, now time.Time) {
 		e = r.newEngine(engineIDOf(s.key))
 		s.engine.Store(e)
 	}
-	s.proc.Store(r.procOf(e.find(), t, now))
+	s.proc.Store(r.procOf(s, e.find(), t, now))
 	s.firsts = nil
 }
 
-// procOf returns the process of an engine with the thread's ranks, as a member
-// of its group; nil if the engine has too many.
-func (r *Registry) procOf(e *Engine, t sglang.Thread, now time.Time) *Proc {
+// procOf returns the sender's process of an engine with the thread's ranks, as a
+// member of its group; nil if the engine has too many.
+func (r *Registry) procOf(s *Sender, e *Engine, t sglang.Thread, now time.Time) *Proc {
 	key := groupKey{dp: t.Ranks.DP, pp: max(t.Ranks.PP, 0)}
 	g := e.groups[key]
 	if e.procs >= maxProcs && (g == nil || g.members[t.Ranks.TP] == nil) {
@@ -461,7 +461,7 @@ func (r *Registry) procOf(e *Engine, t sglang.Thread, now time.Time) *Proc {
 	}
 	m := g.members[t.Ranks.TP]
 	if m == nil {
-		m = &member{}
+		m = &member{stamped: s.key.Ranks.TP != sglang.NoRank}
 		g.members[t.Ranks.TP] = m
 		e.procs++
 		g.refresh()
@@ -649,15 +649,21 @@ func (g *Group) shrunk(gone int) {
 }
 
 // Counts of the table.
-type Counts struct{ Senders, Known, Ambiguous, Engines int64 }
+type Counts struct{ Senders, Known, Ambiguous, Engines, Silent int64 }
 
 // Count tells how many senders are remembered, with ranks, ambiguous, and of how
-// many engines.
+// many engines; and how many ranks are taken for dead while others of their group
+// go on.
 func (r *Registry) Count() Counts {
 	var c Counts
 	engines := map[*Engine]struct{}{}
 	r.mu.Lock()
 	table := r.publish()
+	for _, g := range r.groups {
+		if g.merged.Load() == nil {
+			c.Silent += g.silent(r.silence())
+		}
+	}
 	r.mu.Unlock()
 	for _, s := range table {
 		c.Senders++

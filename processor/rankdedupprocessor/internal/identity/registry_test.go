@@ -106,10 +106,43 @@ func TestDeadAndBack(t *testing.T) {
 	assert.Equal(t, []int32{1}, g.Expected())
 	r.Absent(g, 1, now)
 	assert.Equal(t, []int32{1}, g.Expected(), "the primary has spoken")
+	assert.Equal(t, 3, g.Known())
+	assert.EqualValues(t, 2, r.Count().Silent)
 	r.Alive(procs[0], now)
 	r.Alive(procs[2], now)
 	assert.True(t, procs[0].Primary())
 	assert.Equal(t, []int32{0, 1, 2}, g.Expected())
+	assert.Zero(t, r.Count().Silent)
+}
+
+// TestDeadRankOfAnEarlierTier: that tier goes on with its next rank, and counts them.
+func TestDeadRankOfAnEarlierTier(t *testing.T) {
+	r := newTestRegistry(100)
+	rank := func(tp int32) *Proc {
+		ranks := sglang.Ranks{TP: tp, PP: 0, DP: sglang.NoRank}
+		return r.Sender(Key{Engine: "e", Ranks: ranks}, began).Proc()
+	}
+	first, second := rank(0), rank(2)
+	now := began.Add(time.Minute)
+	r.Alive(second, now)
+	for range 3 {
+		r.Owes(first.Group, now)
+	}
+	assert.True(t, second.Primary())
+	assert.Equal(t, 1, first.Group.Known())
+}
+
+// TestWholeEngineEnds: none of its ranks is missed.
+func TestWholeEngineEnds(t *testing.T) {
+	r := newTestRegistry(100)
+	var p *Proc
+	for tp := range int32(3) {
+		p, _ = r.Learn(r.Sender(Key{Instance: fmt.Sprint(tp), Ranks: sglang.NoRanks}, began), scheduler(tp), Root{1, 1}, began)
+	}
+	r.Absent(p.Group, 1, began.Add(time.Minute))
+	r.Absent(p.Group, 2, began.Add(time.Minute))
+	assert.Equal(t, []int32{0}, p.Group.Expected())
+	assert.Zero(t, r.Count().Silent)
 }
 
 // FuzzLearn: however senders, ranks and roots meet, the registry stays

@@ -41,6 +41,7 @@ type TelemetryBuilder struct {
 	ProcessorRankdedupSenders           metric.Int64ObservableGauge
 	ProcessorRankdedupSendersRefused    metric.Int64Counter
 	ProcessorRankdedupSeries            metric.Int64ObservableGauge
+	ProcessorRankdedupSilentRanks       metric.Int64ObservableGauge
 	ProcessorRankdedupSpansAtOnce       metric.Int64Counter
 	ProcessorRankdedupSpansEarlyRelease metric.Int64Counter
 	ProcessorRankdedupSpansFilled       metric.Int64Counter
@@ -147,6 +148,21 @@ func (builder *TelemetryBuilder) RegisterProcessorRankdedupSeriesCallback(cb met
 		cb(ctx, &observerInt64{inst: builder.ProcessorRankdedupSeries, obs: o})
 		return nil
 	}, builder.ProcessorRankdedupSeries)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorRankdedupSilentRanksCallback sets callback for observable ProcessorRankdedupSilentRanks metric.
+func (builder *TelemetryBuilder) RegisterProcessorRankdedupSilentRanksCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorRankdedupSilentRanks, obs: o})
+		return nil
+	}, builder.ProcessorRankdedupSilentRanks)
 	if err != nil {
 		return err
 	}
@@ -275,6 +291,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_rankdedup_series",
 		metric.WithDescription("Series that are remembered, one per rank. [Development]"),
 		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorRankdedupSilentRanks, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_rankdedup_silent_ranks",
+		metric.WithDescription("Ranks that send nothing while others of their group do, so that they are not waited for. [Development]"),
+		metric.WithUnit("{rank}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorRankdedupSpansAtOnce, err = builder.meter.Int64Counter(
