@@ -429,6 +429,7 @@ func TestEndlessModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(c *Config) { c.MaxSeries, c.CollectorID = 100, "gw-0" })
 		defer r.close()
+		begin := time.Now()
 		const requests = 20_000
 		for n := range requests {
 			r.send(root(n, func(s ptrace.Span) {
@@ -448,6 +449,7 @@ func TestEndlessModels(t *testing.T) {
 		last := points[len(points)-1]
 		assert.Equal(t, map[string]any{sglang.AttrOverflow: true, sglang.AttrCollectorID: "gw-0"}, last.attrs)
 		assert.Empty(t, last.resource)
+		assert.Equal(t, begin.UTC(), last.start)
 		assert.Equal(t, int64(last.count), r.total("overflowed", sglang.MetricRequestDuration))
 		assert.LessOrEqual(t, len(points[0].attrs[sglang.AttrRequestModel].(string)), 256)
 	})

@@ -166,12 +166,49 @@ func TestTwiceIncomplete(t *testing.T) {
 				if len(attrs) > 1 {
 					assert.Zero(t, r.total("invalid_values", ""))
 					assert.Zero(t, r.total("suspect_ttft", ""))
+					assert.Equal(t, name != "prefill" && name != "decode", r.total("pd_halves", "") == 0, "only these may yet be joined")
 				}
 				r.close()
 			}
 			assert.Equal(t, attrs[0], attrs[1])
 		})
 	}
+}
+
+// TestFoldedBefore: a decode_forward that a tier before has folded waits for nothing.
+func TestFoldedBefore(t *testing.T) {
+	run(t, "passes", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		s := plainStory(finished(10))
+		for _, span := range s.spans.All() {
+			if span.Name() == "decode_forward" {
+				span.Attributes().PutInt(sglang.AttrStepsCount, 9)
+			}
+		}
+		r.send(s.td)
+		assert.Len(t, r.named("decode_forward"), 1)
+		r.close()
+	})
+}
+
+// TestOldestOpen: an engine's oldest request began with the first span heard of it.
+func TestOldestOpen(t *testing.T) {
+	run(t, "of many", func(t *testing.T) {
+		r := newRig(t, nil, nil)
+		begin := time.Now()
+		for range 20 {
+			s := newStory(1000, finished(10))
+			s.trace[0], s.engine = 1, "a"
+			spans := split(s.frontEnd().td)
+			r.send(spans[0]) // a slice; its thread names the root later
+			time.Sleep(time.Second)
+			r.send(spans[2])
+		}
+		open := r.p.open()["a"]
+		assert.EqualValues(t, 20, open.requests)
+		assert.Equal(t, begin, open.since)
+		r.close()
+	})
 }
 
 func removeSpans(td ptrace.Traces, which func(ptrace.Span) bool) {

@@ -456,7 +456,7 @@ func TestJoinedQueue(t *testing.T) {
 // TestJoinedWaits: only the prefill half's queue, prefill and transfer stand before
 // the decode half's waits: not its way to the scheduler, nor its end.
 func TestJoinedWaits(t *testing.T) {
-	prefill := timeline(top(sglang.StagePrefillBootstrap, 5, 40), top(sglang.StagePrefillWaiting, 40, 50),
+	prefill := timeline(top(sglang.StagePrefillBootstrap, 32, 40), top(sglang.StagePrefillWaiting, 40, 50),
 		top(sglang.StagePrefillForward, 50, 100), top(sglang.StagePrefillTransferKVCache, 100, 200))
 	prefill.Front = []Slice{top(sglang.StageTokenize, 0, 20), top(sglang.StageAPIServerDispatch, 20, 30)}
 	prefill.Role, prefill.End = sglang.RolePrefill, epoch+290*ms
