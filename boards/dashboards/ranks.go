@@ -39,7 +39,7 @@ func slowRanks() Row {
 			},
 		},
 		{
-			Title: "Rank skew P50 and P99", Unit: Seconds, W: 12, H: 7, Needs: []Need{Traces, TwoRanks},
+			Title: "Rank skew P50 and P99", Unit: Seconds, W: 9, H: 7, Needs: []Need{Traces, TwoRanks},
 			Says: "By engine: since when, and on which.",
 			Queries: []Query{
 				{Expr: quantile(0.99, "sglang_ranks_skew", "@engine", graph, "instance"), Legend: "{{instance}} P99", Exemplars: true},
@@ -47,7 +47,12 @@ func slowRanks() Row {
 			},
 		},
 		{
-			Title: "Scheduler processes", Show: Table, Unit: Percent, W: 12, H: 7, Needs: []Need{Metrics, AllRanks},
+			Title: "Silent ranks", Show: Stat, Unit: Count, W: 4, H: 7, Needs: []Need{OwnMetrics, Traces}, Limits: []Limit{{1, red}},
+			Says:    "Ranks that send no spans while others of their engine do: the process is gone, or its exporter.",
+			Queries: one("sum (otelcol_processor_rankdedup_silent_ranks{@own})", "silent"),
+		},
+		{
+			Title: "Scheduler processes", Show: Table, Unit: Percent, W: 11, H: 7, Needs: []Need{Metrics, AllRanks},
 			Says: "Of the last 5 minutes, the part in which each process prepared and launched batches, waited for results, and had no work. Processes of one DP group look alike; one that differs has its CPU to blame.",
 			Queries: []Query{
 				{Expr: busiest, Legend: "run batch", Unit: Percent},
