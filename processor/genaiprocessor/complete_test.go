@@ -87,7 +87,7 @@ func TestUnknownHasAReason(t *testing.T) {
 		r.send(s.end())
 		require.Len(t, r.roots(), 1)
 		assert.EqualValues(t, 1, r.total("unknown_values", "time_in_queue"))
-		assert.EqualValues(t, r.total("unknown_values", ""), r.total("unknown_values", "trace_level"))
+		assert.Equal(t, r.total("unknown_values", ""), r.total("unknown_values", "trace_level"))
 		r.close()
 	})
 	run(t, "refused", func(t *testing.T) {
