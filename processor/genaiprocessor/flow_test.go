@@ -171,6 +171,20 @@ func TestTwiceIncomplete(t *testing.T) {
 				r.close()
 			}
 			assert.Equal(t, attrs[0], attrs[1])
+
+			// A tier that only the root comes to knows less and takes nothing away.
+			for _, td := range batches {
+				removeSpans(td, func(span ptrace.Span) bool { return sglang.KindOf(span) != sglang.KindRoot })
+			}
+			r := newRig(t, nil, nil)
+			r.send(batches...)
+			time.Sleep(20 * time.Second)
+			for key, v := range attrs[0] {
+				if key != sglang.AttrCompleteness {
+					assert.Equal(t, v, r.roots()[0].Attributes().AsRaw()[key], key)
+				}
+			}
+			r.close()
 		})
 	}
 }

@@ -174,7 +174,7 @@ func (w *rootWriter) details() {
 
 // budget writes the stages that took time; the others took none that is known.
 func (w *rootWriter) budget(again bool) {
-	if !again && w.trusted && w.hasBudget() {
+	if !again && w.trusted && (w.hasBudget() || w.explainsNoMore()) {
 		return
 	}
 	for s, ns := range w.result.Budget {
@@ -190,6 +190,12 @@ func (w *rootWriter) budget(again bool) {
 // hasBudget: a tier before cut it, and knew more than that time passed.
 func (w *rootWriter) hasBudget() bool {
 	return w.has(budgetKeys[budget.Finish]) || w.has(budgetKeys[budget.Prefill]) || w.has(budgetKeys[budget.Queue])
+}
+
+// explainsNoMore: of the budget that a tier before cut no less time is unattributed.
+func (w *rootWriter) explainsNoMore() bool {
+	v, ok := w.attrs.Get(budgetKeys[budget.Unattributed])
+	return ok && isNumber(v) && float64(w.result.Budget[budget.Unattributed])/1e9 >= v.Double()
 }
 
 func (w *rootWriter) semconv(f latency.Facts) {
