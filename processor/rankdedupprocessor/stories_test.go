@@ -199,6 +199,8 @@ type story struct {
 	tel  *componenttest.Telemetry
 	sink *callSink
 	in   []ptrace.Traces
+	// dress changes what a resource tells of its sender.
+	dress func(pcommon.Resource)
 }
 
 func newStory(t *testing.T) *story {
@@ -211,10 +213,18 @@ func newStory(t *testing.T) *story {
 func (s *story) send(parcels ...parcel) {
 	s.Helper()
 	for _, p := range parcels {
-		s.in = append(s.in, p.batch())
-		require.NoError(s, s.p.ConsumeTraces(context.WithValue(context.Background(), inCall{}, true), p.batch()))
+		s.in = append(s.in, s.batch(p))
+		require.NoError(s, s.p.ConsumeTraces(context.WithValue(context.Background(), inCall{}, true), s.batch(p)))
 		time.Sleep(time.Millisecond)
 	}
+}
+
+func (s *story) batch(p parcel) ptrace.Traces {
+	td := p.batch()
+	if s.dress != nil {
+		s.dress(td.ResourceSpans().At(0).Resource())
+	}
+	return td
 }
 
 // rest lets all waits end.
