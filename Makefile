@@ -58,7 +58,7 @@ race:
 ## e2e: the built binary with Python OpenTelemetry SDKs and Prometheus (python3-venv, prometheus)
 .PHONY: e2e
 e2e: build test/.venv/ready
-	cd test && $(GO) test -count=1 -timeout 20m -v -skip '^Test(Kafka|Jaeger)' ./...
+	cd test && $(GO) test -count=1 -timeout 20m -v -skip '^Test(Kafka|Jaeger|OwnClock)' ./...
 
 ## e2e-kafka: agents and gateways with a Kafka broker between them (java, maven)
 .PHONY: e2e-kafka
@@ -68,6 +68,13 @@ e2e-kafka: build .cache/kafka/ready
 .cache/kafka/ready: test/backends/kafka/pom.xml
 	@$(call need,java mvn); set -x; rm -rf $(@D); \
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/libs -DincludeScope=runtime && touch $@
+
+# Built anew where the collector's own parts or this script changed: minutes of CPU time.
+## e2e-clock: the clock of the collector's own host jumps, in a build of the collector for that
+.PHONY: e2e-clock
+e2e-clock: build
+	scripts/build-clock-jump.sh bin/otelcol-sglang-clock
+	cd test && $(GO) test -count=1 -timeout 10m -v -run '^TestOwnClock' .
 
 # Built once, which takes ten minutes of CPU time.
 ## e2e-jaeger: what Jaeger shows of the spans of Python OpenTelemetry SDKs (python3-venv)

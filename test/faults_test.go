@@ -42,6 +42,8 @@ import (
 type stubborn struct {
 	t        testing.TB
 	endpoint string
+	// paced is how long an engine takes for a run, 0 for as fast as it can.
+	paced time.Duration
 	// refused counts the attempts that failed.
 	refused atomic.Int64
 	done    sync.WaitGroup
@@ -75,6 +77,9 @@ func (s *stubborn) run(name string, runs int, clock func() time.Duration) {
 				s.made = append(s.made, td)
 				s.mu.Unlock()
 				s.insist(clients[x.Peer], td)
+				if s.paced > 0 {
+					<-time.After(s.paced / time.Duration(len(exports)))
+				}
 			}
 		}
 	})

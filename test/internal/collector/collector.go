@@ -5,6 +5,7 @@
 package collector // import "github.com/otelcol-sglang/otelcol-sglang/test/internal/collector"
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -39,6 +40,8 @@ type Options struct {
 	// TLS, if set, is how to ask for health, Token the bearer token to show.
 	TLS   *tls.Config
 	Token string
+	// Binary is another build of the collector.
+	Binary string
 }
 
 // Collector is one that runs, or ran.
@@ -122,7 +125,7 @@ func (c *Collector) Starts() bool {
 	log, err := os.OpenFile(c.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)
 	defer log.Close()
-	c.cmd = exec.Command(tool.Binary(c.t, "otelcol-sglang"), args...)
+	c.cmd = exec.Command(tool.Binary(c.t, cmp.Or(c.options.Binary, "otelcol-sglang")), args...)
 	c.cmd.Env = append(os.Environ(), "SGLANG_DATA="+c.Dir, "SGLANG_QUEUE="+c.Dir)
 	c.cmd.Env = append(c.cmd.Env, c.options.Env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
