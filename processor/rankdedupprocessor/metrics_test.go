@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -24,11 +25,13 @@ import (
 	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/metadata"
 )
 
+const cpuFamily = "sglang:scheduler_process_cpu_seconds_total"
+
 // cpuSeconds is a scrape of a family that is summed: one value per rank.
 func cpuSeconds(second int, values ...float64) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
-	m.SetName("sglang:scheduler_process_cpu_seconds_total")
+	m.SetName(cpuFamily)
 	s := m.SetEmptySum()
 	s.SetIsMonotonic(true)
 	s.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
@@ -155,4 +158,71 @@ overrides: the name of a family must not be empty (got "": "sum")
 overrides: sglang:a must be first, max, sum or keep (got "mean")
 overrides: sglang:eplb_balancedness must be first or keep, being a summary (got "sum")
 overrides: sglang:queue_time_seconds must be first, sum or keep, being a histogram (got "max")`)
+}
+
+// TestMetricsSettings: each setting reaches what it is about, by the factory.
+func TestMetricsSettings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*MetricsConfig)
+		// what is left of two scrapes of ranks 0 and 1 with 10, 20 and 12, 21
+		points  []float64
+		labels  map[string]any
+		metrics int
+		refused int64
+	}{
+		"defaults":         {func(*MetricsConfig) {}, []float64{33}, map[string]any{}, 1, 0},
+		"overrides":        {func(c *MetricsConfig) { c.Overrides = map[string]string{cpuFamily: "keep"} }, []float64{12, 21}, map[string]any{"tp_rank": int64(0)}, 1, 0},
+		"keep_rank_labels": {func(c *MetricsConfig) { c.KeepRankLabels = true }, []float64{33}, map[string]any{"tp_rank": int64(0)}, 1, 0},
+		"skew":             {func(c *MetricsConfig) { c.Skew = true }, []float64{33}, map[string]any{}, 3, 0},
+		"max_series":       {func(c *MetricsConfig) { c.MaxSeries = 1 }, []float64{33}, map[string]any{}, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tel := componenttest.NewTelemetry()
+			t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+			set := processortest.NewNopSettings(metadata.Type)
+			set.TelemetrySettings = tel.NewTelemetrySettings()
+			cfg := createDefaultConfig().(*Config)
+			tc.change(&cfg.Metrics)
+			sink := new(consumertest.MetricsSink)
+			p, err := NewFactory().CreateMetrics(t.Context(), set, cfg, sink)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+			require.NoError(t, p.ConsumeMetrics(t.Context(), cpuSeconds(1, 10, 20)))
+			require.NoError(t, p.ConsumeMetrics(t.Context(), cpuSeconds(2, 12, 21)))
+			out := sink.AllMetrics()[1]
+			assert.Equal(t, tc.metrics, out.MetricCount())
+			dps := out.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Sum().DataPoints()
+			var got []float64
+			for _, dp := range dps.All() {
+				got = append(got, dp.DoubleValue())
+			}
+			assert.Equal(t, tc.points, got)
+			assert.Equal(t, tc.labels, dps.At(0).Attributes().AsRaw())
+			assert.Equal(t, tc.refused, value(t, tel, "points_refused", "untracked"))
+		})
+	}
+}
+
+// TestMetricsIdleExpiry: what no scrape shows for that long is forgotten.
+func TestMetricsIdleExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := createDefaultConfig().(*Config)
+		cfg.Metrics.IdleExpiry = time.Minute
+		sink := new(consumertest.MetricsSink)
+		p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Shutdown(context.Background())) }()
+		for scrape, want := range []float64{30, 33, 2} {
+			// Rank 0 begins anew each time, rank 1 only when all was forgotten.
+			require.NoError(t, p.ConsumeMetrics(t.Context(), cpuSeconds(scrape+1, [][]float64{{10, 20}, {3, 20}, {1, 1}}[scrape]...)))
+			assert.Equal(t, want, onlyNumber(sink.AllMetrics()[scrape]).DoubleValue())
+			if scrape == 1 {
+				time.Sleep(2 * time.Minute)
+			} else {
+				time.Sleep(20 * time.Second)
+			}
+		}
+		assert.EqualValues(t, 2, p.(*metricsProcessor).store.Tracked())
+		assert.Zero(t, p.(*metricsProcessor).store.Engines()-1)
+	})
 }

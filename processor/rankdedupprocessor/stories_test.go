@@ -201,6 +201,8 @@ type story struct {
 	in   []ptrace.Traces
 	// dress changes what a resource tells of its sender.
 	dress func(pcommon.Resource)
+	// alter changes an export.
+	alter func(ptrace.Traces)
 }
 
 func newStory(t *testing.T) *story {
@@ -223,6 +225,9 @@ func (s *story) batch(p parcel) ptrace.Traces {
 	td := p.batch()
 	if s.dress != nil {
 		s.dress(td.ResourceSpans().At(0).Resource())
+	}
+	if s.alter != nil {
+		s.alter(td)
 	}
 	return td
 }
