@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/collector/component"
@@ -21,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
+	"github.com/otelcol-sglang/otelcol-sglang/internal/steady"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/metadata"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/presence"
 )
@@ -80,6 +80,7 @@ func setName(names *presence.Names, keys []string, key string, v pcommon.Value) 
 // pageWatcher passes metrics on untouched and notes which engines show a page.
 type pageWatcher struct {
 	next     consumer.Metrics
+	clock    steady.Clock
 	keys     []string
 	presence *presence.Table
 	builder  *metadata.TelemetryBuilder
@@ -94,7 +95,7 @@ func newPageWatcher(set processor.Settings, cfg *Config, next consumer.Metrics) 
 	if err != nil {
 		return nil, err
 	}
-	w := &pageWatcher{next: next, keys: cfg.InstanceFrom, builder: b}
+	w := &pageWatcher{clock: steady.NewClock(), next: next, keys: cfg.InstanceFrom, builder: b}
 	w.presence, w.release = share(cfg)
 	w.unwatch = w.presence.Watch()
 	return w, w.observe()
@@ -116,7 +117,7 @@ func (w *pageWatcher) Shutdown(context.Context) error {
 
 // ConsumeMetrics notes the engines' pages among the metrics.
 func (w *pageWatcher) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
-	now := time.Now()
+	now := w.clock.Now()
 	for _, rm := range md.ResourceMetrics().All() {
 		if page, ok := w.read(rm); ok {
 			w.presence.Saw(page, now)
@@ -203,7 +204,7 @@ func valueOf(dp pmetric.NumberDataPoint) float64 {
 
 func (w *pageWatcher) observe() error {
 	if err := w.builder.RegisterProcessorGenaiEnginesCallback(func(_ context.Context, o metric.Int64Observer) error {
-		for _, m := range w.presence.Matches(time.Now()) {
+		for _, m := range w.presence.Matches(w.clock.Now()) {
 			o.Observe(1, byEngine(m, "state", string(m.State)))
 		}
 		return nil
@@ -211,7 +212,7 @@ func (w *pageWatcher) observe() error {
 		return err
 	}
 	return w.builder.RegisterProcessorGenaiDpRanksCallback(func(_ context.Context, o metric.Int64Observer) error {
-		for _, m := range w.presence.Matches(time.Now()) {
+		for _, m := range w.presence.Matches(w.clock.Now()) {
 			observeRanks(o, m)
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
 
+	"github.com/otelcol-sglang/otelcol-sglang/internal/steady"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/assembly"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/pdjoin"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/genaiprocessor/internal/presence"
@@ -39,6 +40,7 @@ const maxEngineAge = 30 * time.Minute
 type genaiProcessor struct {
 	next       consumer.Traces
 	tel        *telemetry
+	clock      steady.Clock
 	decodeLoop string
 	replace    bool
 	strip      *stripper
@@ -83,6 +85,7 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*g
 	maxBytes := cfg.MaxHeldMiB << 20
 	p := &genaiProcessor{
 		next: next, tel: tel,
+		clock:      steady.NewClock(),
 		decodeLoop: cfg.DecodeLoop,
 		replace:    cfg.Semconv == semconvReplace,
 		strip:      newStripper(cfg.Attributes.Allow, tel, set.Logger),
@@ -140,7 +143,7 @@ func (p *genaiProcessor) Shutdown(ctx context.Context) error {
 	p.gate.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
-	p.releaseAll(time.Now())
+	p.releaseAll(p.clock.Now())
 	p.out.flush(ctx)
 	p.out.discard()
 	p.tel.builder.Shutdown()
@@ -170,7 +173,7 @@ func (p *genaiProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) er
 		b.reset()
 		p.batches.Put(b)
 	}()
-	now := time.Now()
+	now := p.clock.Now()
 	p.scan(td, b, now)
 	p.chain(b)
 	if b.steps && p.decodeLoop != decodeLoopKeep {
@@ -222,8 +225,8 @@ func (p *genaiProcessor) tick(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
-			p.expire(now)
+		case <-ticker.C:
+			p.expire(p.clock.Now())
 		}
 	}
 }

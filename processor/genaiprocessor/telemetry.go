@@ -133,7 +133,7 @@ func (p *genaiProcessor) observe() error {
 		for engine, open := range p.open() {
 			age := 0.0
 			if open.requests > 0 {
-				age = time.Since(open.since).Seconds()
+				age = p.clock.Now().Sub(open.since).Seconds()
 			}
 			o.Observe(age, engineOption(engine))
 		}
@@ -153,7 +153,7 @@ type openRequests struct {
 // open sums the open requests up per engine. An engine without any shows 0 as
 // long as it is known.
 func (p *genaiProcessor) open() map[string]openRequests {
-	out, now := make(map[string]openRequests), time.Now()
+	out, now := make(map[string]openRequests), p.clock.Now()
 	for i := range p.shards {
 		s := &p.shards[i]
 		s.mu.Lock()

@@ -139,16 +139,16 @@ func (f *flusher) run() {
 	for {
 		select {
 		case <-ticker.C:
-			f.expire(time.Now())
+			f.expire(f.p.clock.Now())
 		case <-f.signal:
 			if f.learned.Swap(false) {
-				f.each(time.Now(), (*fold.Shard).Learned)
+				f.each(f.p.clock.Now(), (*fold.Shard).Learned)
 			}
 		case ctx := <-f.quit:
 			f.drain(ctx)
 			return
 		}
-		if !time.Now().Before(f.retryAt) {
+		if !f.p.clock.Now().Before(f.retryAt) {
 			f.send(context.Background())
 		}
 	}
@@ -203,7 +203,7 @@ func (f *flusher) send(ctx context.Context) {
 			f.logger.Warn("Held spans were refused for good", zap.Int("spans", n), zap.Error(err))
 		default:
 			f.pause = min(max(2*f.pause, firstRetry), lastRetry)
-			f.retryAt = time.Now().Add(f.pause)
+			f.retryAt = f.p.clock.Now().Add(f.pause)
 			return
 		}
 		f.pop(n)
@@ -260,8 +260,8 @@ func (f *flusher) drain(ctx context.Context) {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	f.each(time.Now(), (*fold.Shard).Learned)
-	f.each(time.Now(), (*fold.Shard).FlushAll)
+	f.each(f.p.clock.Now(), (*fold.Shard).Learned)
+	f.each(f.p.clock.Now(), (*fold.Shard).FlushAll)
 	for {
 		f.send(ctx)
 		left := f.queued()

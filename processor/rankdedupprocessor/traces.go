@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
 
+	"github.com/otelcol-sglang/otelcol-sglang/internal/steady"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
 	"github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/identity"
 )
@@ -35,9 +36,11 @@ type tracesProcessor struct {
 	shards   [shardCount]lockedShard
 	bytes    atomic.Int64 // held and remembered, of all shards
 	maxBytes int64
-	batches  sync.Pool
-	flusher  *flusher
-	telem    *telemetry
+	// clock is for all that waits or is remembered, whose times are numbers.
+	clock   steady.Clock
+	batches sync.Pool
+	flusher *flusher
+	telem   *telemetry
 }
 
 type lockedShard struct {
@@ -52,6 +55,7 @@ func newTracesProcessor(set processor.Settings, cfg *Config, next consumer.Trace
 			Wait: cfg.Wait, ForgetAfter: cfg.ForgetAfter, MaxSenders: cfg.MaxSenders,
 		}),
 		maxBytes: cfg.MaxHeldMiB << 20,
+		clock:    steady.NewClock(),
 	}
 	settings := fold.Settings{
 		Wait:      cfg.Wait,
@@ -98,7 +102,7 @@ func (p *tracesProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) e
 	}
 	b := p.batches.Get().(*batch)
 	defer p.recycle(b)
-	now := time.Now()
+	now := p.clock.Now()
 	if !p.read(b, td, now) {
 		return p.next.ConsumeTraces(ctx, td)
 	}
@@ -156,7 +160,7 @@ func (p *tracesProcessor) conclude(b *batch, taken bool) {
 	if len(b.commits) == 0 {
 		return
 	}
-	at, now := 0, time.Now()
+	at, now := 0, p.clock.Now()
 	for i := range b.passed {
 		if !b.passed[i] {
 			continue

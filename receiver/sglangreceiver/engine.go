@@ -70,7 +70,7 @@ type engine struct {
 	ask      chan struct{}
 	infoDone chan struct{}
 	info     atomic.Pointer[scrape.Info]
-	lastGood atomic.Int64 // Unix nanoseconds
+	lastGood atomic.Pointer[time.Time] // with its monotonic reading: the host's clock may be set
 }
 
 func newEngine(set receiver.Settings, cfg *Config, ec *EngineConfig, telemetry *metadata.TelemetryBuilder) *engine {
@@ -112,7 +112,8 @@ func (e *engine) start(ctx context.Context, host component.Host) error {
 	}
 	e.pages = scrape.NewFetcher(client, scrape.AcceptText, e.maxBytes)
 	e.infos = scrape.NewFetcher(client, scrape.AcceptJSON, maxInfoBytes)
-	e.lastGood.Store(e.now().UnixNano())
+	begun := e.now()
+	e.lastGood.Store(&begun)
 	if e.infoEvery == 0 {
 		close(e.infoDone)
 		return nil
@@ -190,7 +191,7 @@ func (e *engine) good(ctx context.Context, p *page.Page, at time.Time) {
 		e.set.Logger.Info("Engine is up again", zap.String(attrEngine, e.id))
 	}
 	e.down = false
-	e.lastGood.Store(at.UnixNano())
+	e.lastGood.Store(&at)
 	e.telemetry.ReceiverSglangEngineUp.Record(ctx, 1, e.attrs)
 	e.telemetry.ReceiverSglangPageSeries.Record(ctx, int64(p.SeriesCount()), e.attrs)
 	for reason, n := range p.Refused {
@@ -248,8 +249,8 @@ func (e *engine) deliverTo(next consumer.Metrics) consumer.ConsumeMetricsFunc {
 
 func (e *engine) observeAge(o metric.Float64Observer) {
 	last := e.lastGood.Load()
-	if last == 0 {
+	if last == nil {
 		return
 	}
-	o.Observe(e.now().Sub(time.Unix(0, last)).Seconds(), e.attrs)
+	o.Observe(e.now().Sub(*last).Seconds(), e.attrs)
 }

@@ -126,7 +126,9 @@ func TestInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	for _, args := range [][]string{
-		{"trace", "last", "--file", file}, {"traces", "--file", file}, {"explain", "last", "--file", file},
+		{"trace", "last", "--file", file},
+		{"traces", "--file", file},
+		{"explain", "last", "--file", file},
 		{"doctor", "--engine=http://localhost:1", "--collector=http://localhost:1", "--grpc=localhost:1", "--http=localhost:1"},
 	} {
 		cmd := New()
