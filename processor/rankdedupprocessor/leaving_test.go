@@ -84,35 +84,42 @@ func TestStoriesOfLeaving(t *testing.T) {
 			}
 		}
 	})
-	tell(t, "two traces with equal low halves of their ids", func(s *story) {
-		m := s.known(2)
-		trace := m.id()
-		one, other := m.serve(trace), m.serve(trace)
-		high := map[uint64]uint64{}
-		for i, parcels := range [][]parcel{one, other} {
-			for _, p := range parcels {
-				for _, f := range p.facts {
-					high[f.id] = uint64(i + 1)
-				}
-			}
-		}
-		s.alter = func(td ptrace.Traces) {
-			eachSpan(td, func(_ ptrace.ResourceSpans, span ptrace.Span) {
-				id := span.TraceID()
-				binary.BigEndian.PutUint64(id[:8], high[idOf(span.SpanID())])
-				span.SetTraceID(id)
-				for _, l := range span.Links().All() {
-					l.SetTraceID(id)
-				}
-			})
-		}
-		// In one trace such steps would have to wait for what tells their request.
-		s.send(interleave(one, other)...)
+	tell(t, "a root waits for ranks that are being learned, and from then on", func(s *story) {
+		m := newEngineModel("7", 2)
+		all := m.serve(0)
+		threads := func(p parcel) bool { return p.is("Scheduler") }
+		s.send(drop(all, threads)...)
+		wait := createDefaultConfig().(*Config).Wait
+		time.Sleep(4 * wait)
 		synctest.Wait()
-		checkAtOnce(s.T, treeOf(s.sink.AllTraces()), s.sink.atOnce)
-		assert.Zero(s, s.p.level(heldSpans))
+		assert.False(s, treeOf(s.sink.AllTraces()).has(" Req 0815"))
+		s.send(drop(all, func(p parcel) bool { return !threads(p) })...)
+		s.rest()
+		assert.Equal(s, " Req 0815", s.left()[len(s.left())-1].Name())
 		s.check()
-		assert.EqualValues(s, 0, s.early())
+		assert.Zero(s, s.early())
+	})
+	tell(t, "two traces with equal low halves of their ids are two", func(s *story) {
+		m := s.known(2)
+		all := m.serve(0)
+		for high := range uint64(2) {
+			s.alter = func(td ptrace.Traces) {
+				eachSpan(td, func(_ ptrace.ResourceSpans, span ptrace.Span) {
+					id := span.TraceID()
+					binary.BigEndian.PutUint64(id[:8], high+1)
+					span.SetTraceID(id)
+					for _, l := range span.Links().All() {
+						l.SetTraceID(id)
+					}
+				})
+			}
+			// The span ids are the same too: of one trace these were resends.
+			s.send(all...)
+			s.rest()
+			s.check()
+		}
+		assert.Zero(s, value(s.T, s.tel, "spans_resent", ""))
+		assert.Zero(s, s.early())
 	})
 	tell(t, "slices of a later release are told apart by their names", func(s *story) {
 		m := newEngineModel("7", 3)

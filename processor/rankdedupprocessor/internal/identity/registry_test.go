@@ -85,6 +85,30 @@ func TestForgottenRootIsJoinedAgain(t *testing.T) {
 	assert.Equal(t, first.EngineID(), second.EngineID())
 }
 
+// TestOlderIDStays: two engines that turn out to be one keep the id of the one
+// that was known first, whichever is met again.
+func TestOlderIDStays(t *testing.T) {
+	for _, again := range []int{0, 1} {
+		r := newTestRegistry(100)
+		var senders []*Sender
+		for i := range 2 {
+			s := r.Sender(Key{Instance: fmt.Sprint(i), Ranks: sglang.NoRanks}, began)
+			r.Learn(s, scheduler(int32(i)), Root{1, uint64(i + 1)}, began)
+			senders = append(senders, s)
+		}
+		older := senders[0].EngineID()
+		require.NotEqual(t, older, senders[1].EngineID())
+		_, changed := r.Learn(senders[again], scheduler(int32(again)), Root{1, uint64(2 - again)}, began)
+		assert.True(t, changed)
+		for _, s := range senders {
+			assert.Equal(t, older, s.EngineID())
+			assert.Equal(t, older, s.Proc().Group.EngineID())
+			assert.Equal(t, []int32{0, 1}, s.Proc().Group.Expected())
+		}
+		assert.EqualValues(t, 1, r.Count().Engines)
+	}
+}
+
 // TestDeadAndBack: a primary is dead when it owes copies and is silent, and back
 // when it speaks; one that is only silent is not.
 func TestDeadAndBack(t *testing.T) {

@@ -182,7 +182,8 @@ func TestEveryFamily(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			f, ok := sglang.FamilyOf(r.name)
 			require.True(t, ok)
-			require.Equal(t, r, ruleOf{f.Name, f.Type.String(), ranksName(f), f.TPReduce.String(), skewName(f)})
+			known := ruleOf{f.Name, f.Type.String(), ranksName(f), f.TPReduce.String(), skewName(f)}
+			require.Equal(t, r, known)
 			t.Run("labels", func(t *testing.T) { checkLabels(t, r) })
 			if r.ranks == "none" {
 				return
@@ -202,8 +203,14 @@ func checkLabels(t *testing.T, r ruleOf) {
 	var in []seriesShown
 	want := map[string]float64{}
 	for _, labels := range []map[string]string{
-		{}, {sglang.LabelDPRank: "0"}, {sglang.LabelDPRank: "1"}, {sglang.LabelPPRank: "1"}, {sglang.LabelPriority: "1"},
-		{"engine_type": "prefill"}, {"model_name": "x"}, {"own": "label"},
+		{},
+		{sglang.LabelDPRank: "0"},
+		{sglang.LabelDPRank: "1"},
+		{sglang.LabelPPRank: "1"},
+		{sglang.LabelPriority: "1"},
+		{"engine_type": "prefill"},
+		{"model_name": "x"},
+		{"own": "label"},
 	} {
 		s := seriesShown{labels, values}
 		in = append(in, s)
@@ -229,7 +236,7 @@ func checkLife(t *testing.T, r ruleOf) {
 		step(3, map[int64]float64{1: 11, 2: 7}, 18, 11, 11)
 	default:
 		step(2, map[int64]float64{0: 1, 1: 12, 2: 8}, 16+1+3+4, 12, 4) // rank 0 began anew
-		assert.EqualValues(t, b2i(r.rule != "keep"), run.counts.RankResets)
+		assert.Equal(t, b2i(r.rule != "keep"), run.counts.RankResets)
 		step(3, map[int64]float64{0: 2, 1: 12, 2: 8}, 25, 12, 5)
 		step(4, map[int64]float64{1: 13, 2: 8}, 26, 13, firstAfter(r)) // rank 0 vanished
 	}

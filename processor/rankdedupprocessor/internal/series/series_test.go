@@ -218,6 +218,25 @@ func TestRestartByStartTimeAlone(t *testing.T) {
 	assert.Zero(t, pg.batch.Stats.Restarts)
 }
 
+// TestMovedStartOfAProcessThatGoesOn: a source may set a start of its own for a
+// series that only came back.
+func TestMovedStartOfAProcessThatGoesOn(t *testing.T) {
+	pg := newPage(t)
+	other := func(ts uint64, v float64) sample {
+		s := counter(sum, 0, ts, v)
+		s.key = "other"
+		return s
+	}
+	pg.fold(counter(sum, 0, 2, 10), other(2, 5))
+	moved := counter(sum, 0, 3, 11)
+	moved.p.Start = 2*second + 5
+	out := pg.fold(moved, other(3, 6)) // one process: the other series shows that it lives on
+	require.Len(t, out, 2)
+	assert.Zero(t, pg.batch.Stats.Restarts)
+	assert.Equal(t, []float64{11, 6}, []float64{out[0].Value.Sum, out[1].Value.Sum})
+	assert.Equal(t, second, out[0].OutStart)
+}
+
 func TestFirstCounter(t *testing.T) {
 	pg := newPage(t)
 	step := func(ts uint64, want float64, in ...sample) {
@@ -297,6 +316,15 @@ func TestHistograms(t *testing.T) {
 		assert.Equal(t, []int64{2, 0, 0}, out[0].Value.Buckets)
 		assert.Equal(t, 2*second, out[0].OutStart)
 		assert.Equal(t, second, out[1].OutStart)
+	})
+	t.Run("first continues with a rank of other bounds", func(t *testing.T) {
+		pg := newPage(t)
+		pg.fold(histogram(first, 0, 2, ab, 5, 0, 0), histogram(first, 1, 2, ac, 4, 0, 0), counter(sum, 5, 2, 9))
+		out := pg.fold(histogram(first, 1, 3, ac, 4, 2, 0), counter(sum, 5, 3, 9))
+		require.Len(t, out, 2)
+		assert.Equal(t, []int64{4, 2, 0}, out[0].Value.Buckets, "buckets of other bounds add up to nothing")
+		assert.Equal(t, 2*second, out[0].OutStart)
+		assert.Equal(t, second, out[1].OutStart, "one series began anew, not the engine")
 	})
 	t.Run("max", func(t *testing.T) {
 		pg := newPage(t)
@@ -413,6 +441,9 @@ func TestSpread(t *testing.T) {
 	assert.Equal(t, Spread{Point: 0, Width: 7, TPRank: 0}, pg.batch.Spreads[0])
 	pg.fold(counter(skewed, 0, 3, 110), counter(skewed, 1, 3, 903))
 	assert.Equal(t, Spread{Point: 0, Width: 7, TPRank: 0}, pg.batch.Spreads[0], "a resend is no scrape")
+
+	pg.fold(gauge(skewed, 3, 4), gauge(skewed, 1, 4), gauge(skewed, 2, 3))
+	assert.Equal(t, Spread{Point: 1, Width: 1, TPRank: 1}, pg.batch.Spreads[0], "of equals the lowest")
 
 	pg.fold(gauge(skewed, 0, 1), gauge(skewed, 1, 4), gauge(skewed, 2, 3))
 	assert.Equal(t, Spread{Point: 1, Width: 3, TPRank: 1}, pg.batch.Spreads[0])
