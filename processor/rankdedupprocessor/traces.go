@@ -128,6 +128,11 @@ func (p *tracesProcessor) decide(b *batch, now time.Time) {
 		}
 		s := &p.shards[i]
 		s.mu.Lock()
+		if b.changed {
+			// A sender's earlier spans are placed before those that told its rank: they
+			// show how its clock is off.
+			s.Learned(now)
+		}
 		mark := s.Mark()
 		for at := b.heads[i]; at != 0; at = b.entries[at-1].next {
 			b.take(s.Shard, &b.entries[at-1], now)

@@ -253,6 +253,10 @@ func (d *driver) deliver(p *process, batch []copyOf, taken bool) {
 	if sender.Proc() != nil {
 		d.registry.Alive(sender.Proc(), d.now)
 	}
+	if changed {
+		d.shard.Learned(d.now)
+		d.collect()
+	}
 	mark := d.shard.Mark()
 	var passed []outSpan
 	for i, c := range batch {
@@ -278,10 +282,6 @@ func (d *driver) deliver(p *process, batch []copyOf, taken bool) {
 	}
 	d.shard.Settle(d.now)
 	d.collect()
-	if changed {
-		d.shard.Learned(d.now)
-		d.collect()
-	}
 }
 
 func (d *driver) collect() {
@@ -434,24 +434,31 @@ func TestUnion(t *testing.T) {
 
 // TestClocksApart: slices without an ordinal are paired by their start after the
 // ranks' clock offset, which common slices show: what lies between two of one rank
-// may be less than what lies between two ranks' clocks.
+// may be less than what lies between two ranks' clocks. In a cold start the offset may
+// come too late for that, so that a slice leaves twice.
 func TestClocksApart(t *testing.T) {
 	checkMany(t, 1000, func(t *rapid.T) {
 		s := drawShape(t)
 		s.level, s.chunks, s.leavesOnly = 3, 3, true
 		m, d := newModel(t, "", 0), newDriver(t)
 		front, schedulers := m.engine(s)
-		// In a cold start a leaf may be placed before what shows its rank's offset.
-		d.warm(m, s, front, schedulers)
 		for _, p := range schedulers {
 			p.clock = rapid.Int64Range(0, int64(60*time.Millisecond)).Draw(t, "clock")
+		}
+		warm := rapid.Bool().Draw(t, "warm")
+		if warm {
+			d.warm(m, s, front, schedulers)
 		}
 		for n := s.dp; n < s.dp+s.requests; n++ {
 			m.request(n, s, TraceID{Lo: m.id()}, front, schedulers, true)
 		}
 		d.run(m.processes, true)
 		d.rest()
-		d.check(m)
+		if warm {
+			d.check(m)
+		} else {
+			d.checkDelivered(m)
+		}
 		d.forget()
 	})
 }

@@ -4,6 +4,7 @@
 package fold // import "github.com/otelcol-sglang/otelcol-sglang/processor/rankdedupprocessor/internal/fold"
 
 import (
+	"math"
 	"slices"
 
 	"github.com/otelcol-sglang/otelcol-sglang/internal/sglang"
@@ -527,16 +528,15 @@ func (t *trace) parentFor(sp *Span, p *identity.Proc) *node {
 }
 
 // foreign tells whether the slice is surely not of the thread's request, which was
-// not under way when the slice began.
+// not under way when the slice began: neither by the rank's own clock nor by the
+// reference rank's, each of which may be the one that is off.
 func (t *trace) foreign(l *thread, sp *Span, rank int32) bool {
-	start, end := sp.Start-l.offset(rank), l.spread.last
+	begin, end := int64(math.MinInt64), l.spread.last
 	if r := t.requestOf(l); r != nil {
-		if start < r.start-nearStart {
-			return true
-		}
-		end = max(end, r.end)
+		begin, end = r.start-nearStart, max(end, r.end)
 	}
-	return end != 0 && start > end+nearStart
+	outside := func(start int64) bool { return start < begin || end != 0 && start > end+nearStart }
+	return outside(sp.Start) && outside(sp.Start-l.offset(rank))
 }
 
 // requestOf returns the root of the thread's request, the only open one where the
