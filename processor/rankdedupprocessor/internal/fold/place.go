@@ -180,7 +180,7 @@ func (t *trace) takeNode(now int64, l *thread, sp *Span, o Origin, item *Item) (
 	t.targetCame(l, n, sp.ID)
 	t.retry(now, sp.ID)
 	n = n.find()
-	if _, unfolded := t.passed[sp.ID]; unfolded {
+	if _, named := t.passed[sp.ID]; named && n.nameAs(sp.ID) != sp.ID {
 		return t.passNamed(l, n, sp), item
 	}
 	if n.released {

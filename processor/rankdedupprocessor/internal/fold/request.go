@@ -31,7 +31,7 @@ func (t *trace) takeThread(now int64, sp *Span, o Origin, th sglang.Thread) (Ver
 	l := t.threadOf(sp, o)
 	rank := o.Proc.Ranks.TP
 	defer t.placeKnown(now, sp.ID)
-	if _, unfolded := t.passed[sp.ID]; unfolded {
+	if _, named := t.passed[sp.ID]; named && l.nameAs(sp.ID) != sp.ID {
 		l.spread.add(rank, sp.End)
 		return t.passUnfolded(sp), nil
 	}
