@@ -100,7 +100,7 @@ var trials = map[string]trial{
 	"make bench-compare BENCH='-rounds 1 -only ab'":                        {notRun: byHand, check: hasFlagsOf(".")},
 	"make bench-compare BENCH='-profile /tmp'":                             {notRun: byHand, check: hasFlagsOf(".")},
 	"make bench-compare BENCH='-doc ../docs/performance.md'":               {notRun: byHand, check: hasFlagsOf(".")},
-	"make bench-compare BENCH='-step 6.4ms -requests 225 -rounds 3'":       {notRun: byHand, check: hasFlagsOf(".")},
+	"make bench-compare BENCH='-step 6.4ms -requests 225 -rounds 2'":       {notRun: byHand, check: hasFlagsOf(".")},
 	"BENCH_COMPRESSION=none make bench-compare BENCH='-only ab -rounds 1'": {notRun: byHand, check: hasFlagsOf(".")},
 	"cd bench && go run . -help":                                           {want: `-rounds int`},
 	"go test -v":                                                           {notRun: "make e2e runs it", check: isHowE2ERuns},
